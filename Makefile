@@ -1,0 +1,46 @@
+# The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
+.DEFAULT_GOAL := build
+.PHONY: build demo test install asan format check-format clean help
+
+PREFIX ?= /usr/local
+# Where downloads and compiler results are kept between runs, outside git.
+export EMEND_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/emend
+export CCACHE_DIR ?= $(EMEND_CACHE_DIR)/ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
+DEMO := build/demo
+
+build:  ## build the command build/emend (the default)
+	@tools/setup.sh build
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build build --target emend_cli
+
+demo: build  ## install what is missing, build, optimize an example model and show what changed
+	@mkdir -p $(DEMO)
+	build/emend zoo squeezenet $(DEMO)/squeezenet.onnx
+	build/emend optimize $(DEMO)/squeezenet.onnx $(DEMO)/squeezenet.better.onnx
+
+test:  ## install what is missing, build and run every test and check
+	@tools/setup.sh test
+	@python3 tools/test.py $(ONLY)
+
+install: build  ## install the command, the header and the CMake package below PREFIX
+	@cmake --build build --target emend_library
+	@cmake --install build --prefix $(PREFIX)
+
+asan:  ## unit, golden and fuzz tests under the address and undefined-behaviour sanitizers
+	@tools/setup.sh test
+	@cmake --workflow --preset asan
+
+format:  ## format all C++ sources
+	@python3 tools/format.py --fix
+
+check-format:  ## is everything formatted?
+	@python3 tools/format.py
+
+clean:  ## remove what was built (.venv and the cache stay)
+	rm -rf build build-*/
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

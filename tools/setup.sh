@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Brings in what Emend needs and is missing: `tools/setup.sh build` or `tools/setup.sh test` (which includes build).
+# What and which version stands in deps.txt. Debian packages are installed system-wide (as root or by sudo), PyPI's
+# into the private environment .venv; downloads are kept in $EMEND_CACHE_DIR, by default ~/.cache/emend.
+# When nothing is missing this takes a fraction of a second and touches nothing. EMEND_NO_SETUP=1 skips it altogether.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tier=${1:-build}
+case $tier in
+  build) tiers='build' ;;
+  test) tiers='build|test' ;;
+  *) echo "usage: tools/setup.sh build|test" >&2; exit 2 ;;
+esac
+[ -z "${EMEND_NO_SETUP:-}" ] || exit 0
+
+cache=${EMEND_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/emend}
+
+# wanted SOURCE: the third column of the lines of this tier and source.
+wanted() { sed 's/#.*//' deps.txt | awk -v tiers="^($tiers)\$" -v from="$1" '$1 ~ tiers && $2 == from { print $3 }'; }
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+available() { [ -n "$(apt-cache search --names-only "^$(sed 's/[+.]/\\&/g' <<<"$1")\$" 2>/dev/null)" ]; }
+
+# The packages of deps.txt of which no alternative is installed, as deps.txt writes them.
+missing_packages() {
+  local line name
+  for line in $(wanted debian); do
+    for name in ${line//|/ }; do
+      if installed "$name"; then continue 2; fi
+    done
+    echo "$line"
+  done
+}
+
+# The first alternative that the package lists know; the first of all when they know none, so that apt names it.
+choose() {
+  local name
+  for name in ${1//|/ }; do
+    if available "$name"; then echo "$name"; return; fi
+  done
+  echo "${1%%|*}"
+}
+
+install_packages() {
+  local missing names=() line as_root=()
+  missing=$(missing_packages)
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
+  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    for line in $missing; do names+=("${line%%|*}"); done
+    echo "setup: these packages are missing, and installing them takes root or sudo. Run as root:" >&2
+    echo "  apt-get update && apt-get install -y --no-install-recommends ${names[*]}" >&2
+    exit 1
+  fi
+  echo "setup: updating the package lists" >&2
+  "${as_root[@]}" apt-get update -qq || echo "setup: the package lists could not be updated; trying with the old ones" >&2
+  for line in $missing; do names+=("$(choose "$line")"); done
+  echo "setup: installing ${names[*]}" >&2
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends "${names[@]}" >&2; then
+    echo "setup: apt-get could not install: ${names[*]}" >&2
+    echo "setup: install them by hand, then run the same command again" >&2
+    exit 1
+  fi
+}
+
+# The environment is current when its stamp equals what deps.txt asks for; otherwise pip makes it so.
+install_wheels() {
+  local wheels stamp=.venv/emend-deps
+  wheels=$(wanted pypi)
+  [ -n "$wheels" ] || return 0
+  if [ "$(cat $stamp 2>/dev/null)" = "$wheels" ] && [ -x .venv/bin/python ]; then return 0; fi
+  echo "setup: filling .venv from deps.txt (downloads are kept in $cache/pip)" >&2
+  mkdir -p "$cache/pip"
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --cache-dir "$cache/pip" $wheels >&2; then
+    echo "setup: pip could not install what deps.txt pins; its message above says why" >&2
+    exit 1
+  fi
+  echo "$wheels" > $stamp
+}
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is neither Debian nor Ubuntu; please install what these Debian packages hold:" >&2
+  echo "  $(wanted debian | tr '\n' ' ')" >&2
+  echo "setup: then run the same command with EMEND_NO_SETUP=1" >&2
+  exit 1
+fi
+install_packages
+install_wheels

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Runs every test and check of Emend: what `make test` and CI mean by "it works".
+
+Each step prints one line with its counts and its time; what fails prints its output above that line, and the rest still
+runs. Names of steps as arguments run only those (`make test ONLY="build unit"`). The last line is `N passed, N failed`; the exit
+code is 0 only if nothing failed.
+"""
+import os, pathlib, shutil, subprocess, sys, time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+JOBS = str(os.cpu_count() or 2)
+NOT_RUN = 77  # a check's exit code for "this machine lacks what I need"
+
+
+class Counts:
+    """What a step found. A skipped test is neither passed nor failed, but it is said aloud."""
+
+    def __init__(self, passed=0, failed=0, skipped=0, note=""):
+        self.passed, self.failed, self.skipped, self.note = passed, failed, skipped, note
+
+    def __add__(self, other):
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self):
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}" + (f" ({self.note})" if self.note else "")
+
+
+def run(*command, **environment):
+    """The exit code; the output is shown only when it is not 0."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", env={**os.environ, **environment})
+    if done.returncode not in (0, NOT_RUN):
+        print(f"$ {' '.join(map(str, command))}\n{done.stdout}", flush=True)
+    return done
+
+
+def check(*command):
+    done = run(*command)
+    if done.returncode == NOT_RUN:
+        return Counts(skipped=1, note=done.stdout.strip())
+    return Counts(passed=1) if done.returncode == 0 else Counts(failed=1)
+
+
+def build(preset, *options):
+    """One configured and built tree. All of it is one test: it compiles without a warning."""
+    if run("cmake", "--preset", preset, *options).returncode:
+        return Counts(failed=1, note="configuring")
+    return check("cmake", "--build", "--preset", preset, "-j", JOBS)
+
+
+def built(directory):
+    return (ROOT / directory / "CTestTestfile.cmake").exists()
+
+
+def count_suites(path):
+    """Counts of a JUnit file, as GoogleTest and pytest write it."""
+    counts = Counts()
+    for case in ElementTree.parse(path).iter("testcase"):
+        bad = any(case.find(kind) is not None for kind in ("failure", "error"))
+        skipped = case.find("skipped") is not None or case.get("status") == "notrun"
+        counts += Counts(failed=bad, skipped=skipped and not bad, passed=not bad and not skipped)
+    return counts
+
+
+def ctest(directory, labels):
+    """The tests of a built tree by label. Test programs are counted by the cases inside them."""
+    if not built(directory):
+        return Counts(failed=1, note=f"{directory} was not built")
+    reports = ROOT / directory / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    run("ctest", "--test-dir", directory, "-L", labels, "-j", JOBS, "--output-on-failure", "--no-tests=ignore",
+        "--output-junit", str(reports / "ctest.xml"), GTEST_OUTPUT=f"xml:{reports}/", GTEST_BRIEF="1")
+    total = Counts()
+    for case in ElementTree.parse(reports / "ctest.xml").iter("testcase"):
+        cases = reports / f"{case.get('name')}.xml"
+        inner = count_suites(cases) if cases.exists() else Counts()
+        # A program that died, or that knows no cases, counts as one.
+        if case.get("status") == "fail" and not inner.failed:
+            inner += Counts(failed=1)
+        elif case.get("status") == "disabled" or case.find("skipped") is not None:
+            inner += Counts(skipped=1)
+        elif not (inner.passed or inner.failed or inner.skipped):
+            inner += Counts(passed=1)
+        total += inner
+    if not (total.passed or total.failed):
+        total.note = "no tests of this kind yet"
+    return total
+
+
+def oracle():
+    """Python tests against onnxruntime, PyTorch and onnx's own suite, in the private environment."""
+    python = os.environ.get("EMEND_PYTHON", str(ROOT / ".venv/bin/python"))
+    folders = [name for name in ("tests/oracle", "tests/e2e") if any((ROOT / name).glob("test_*.py"))]
+    if not folders:
+        return Counts(note="no tests of this kind yet")
+    report = ROOT / "build/oracle.xml"
+    report.unlink(missing_ok=True)
+    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders,
+               EMEND=str(ROOT / "build/emend"), PYTHONDONTWRITEBYTECODE="1")
+    if not report.exists():
+        return Counts(failed=1, note=f"pytest ended with {done.returncode}")
+    counts = count_suites(report)
+    return counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
+
+
+def clang():
+    compiler = next((name for name in ("clang++-14", "clang++") if shutil.which(name)), None)
+    if not compiler:
+        return Counts(skipped=1, note="clang is not installed")
+    return build("clang", f"-DCMAKE_CXX_COMPILER={compiler}")
+
+
+STEPS = {
+    "layers": ("who includes whom", lambda: check(sys.executable, "tools/check_layers.py")),
+    "format": ("clang-format", lambda: check(sys.executable, "tools/format.py")),
+    "build": ("GCC, warnings are errors", lambda: build("dev", "-DBUILD_TESTING=ON")),
+    "tests": ("unit, golden, property and fuzz tests", lambda: ctest("build", ".")),
+    "oracle": ("against onnxruntime, PyTorch, onnx", oracle),
+    "clang": ("clang, warnings are errors", clang),
+    "asan-build": ("address and undefined-behaviour sanitizers", lambda: build("asan")),
+    "asan-tests": ("unit, golden and fuzz tests under them", lambda: ctest("build-asan", "unit|golden|fuzz")),
+}
+
+
+def main(names):
+    unknown = [name for name in names if name not in STEPS]
+    if unknown:
+        sys.exit(f"no such step: {' '.join(unknown)}; there are {' '.join(STEPS)}")
+    begin, total = time.monotonic(), Counts()
+    for name in names or STEPS:
+        title, step = STEPS[name]
+        start = time.monotonic()
+        counts = step()
+        total += counts
+        print(f"{'FAIL' if counts.failed else 'ok  '} {name:<11} {title:<43} {time.monotonic() - start:6.1f} s  {counts}", flush=True)
+    print(f"all in {time.monotonic() - begin:.0f} s" + (f"; {total.skipped} skipped, named above" if total.skipped else ""))
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
