@@ -90,13 +90,13 @@ def ctest(directory, labels):
     return total
 
 
-def oracle():
-    """Python tests against onnxruntime, PyTorch and onnx's own suite, in the private environment."""
+def python_tests():
+    """Python tests: our tools; then Emend against onnxruntime, PyTorch and onnx's own suite, in the private environment."""
     python = os.environ.get("EMEND_PYTHON", str(ROOT / ".venv/bin/python"))
-    folders = [name for name in ("tests/oracle", "tests/e2e") if any((ROOT / name).glob("test_*.py"))]
+    folders = [name for name in ("tests/tools", "tests/oracle", "tests/e2e") if any((ROOT / name).glob("test_*.py"))]
     if not folders:
         return Counts(note="no tests of this kind yet")
-    report = ROOT / "build/oracle.xml"
+    report = ROOT / "build/pytest.xml"
     report.unlink(missing_ok=True)
     done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders,
                EMEND=str(ROOT / "build/emend"), PYTHONDONTWRITEBYTECODE="1")
@@ -118,7 +118,9 @@ STEPS = {
     "format": ("clang-format", lambda: check(sys.executable, "tools/format.py")),
     "build": ("GCC, warnings are errors", lambda: build("dev", "-DBUILD_TESTING=ON")),
     "tests": ("unit, golden, property and fuzz tests", lambda: ctest("build", ".")),
-    "oracle": ("against onnxruntime, PyTorch, onnx", oracle),
+    "install": ("a stranger's find_package(emend)", lambda: check(sys.executable, "tests/install/check.py")),
+    "docs": ("is the prose still true?", lambda: check(sys.executable, "tools/check_docs.py")),
+    "python": ("tools, and against onnxruntime, PyTorch, onnx", python_tests),
     "clang": ("clang, warnings are errors", clang),
     "asan-build": ("address and undefined-behaviour sanitizers", lambda: build("asan")),
     "asan-tests": ("unit, golden and fuzz tests under them", lambda: ctest("build-asan", "unit|golden|fuzz")),
@@ -135,7 +137,7 @@ def main(names):
         start = time.monotonic()
         counts = step()
         total += counts
-        print(f"{'FAIL' if counts.failed else 'ok  '} {name:<11} {title:<43} {time.monotonic() - start:6.1f} s  {counts}", flush=True)
+        print(f"{'FAIL' if counts.failed else 'ok  '} {name:<11} {title:<46} {time.monotonic() - start:6.1f} s  {counts}", flush=True)
     print(f"all in {time.monotonic() - begin:.0f} s" + (f"; {total.skipped} skipped, named above" if total.skipped else ""))
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed or not total.passed else 0

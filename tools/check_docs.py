@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Is the prose still true? What a machine can tell: every relative link leads somewhere, every `make` target and every file of
+the tree that is named exists, every verb of README's table is one that build/emend knows and the other way round, and the
+decision records are numbered without gaps and listed. Exits 1 and names each stale place.
+"""
+import pathlib, re, subprocess, sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RECORDS = ROOT / "docs/decisions"
+
+
+def documents():
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def stale_references(document, targets):
+    text = document.read_text()
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in link and not link.startswith("mailto:") and not (document.parent / link).exists():
+            yield f"links to {link}, which does not exist"
+    for target in re.findall(r"`make ([a-z-]+)", text):
+        if target not in targets:
+            yield f"names `make {target}`, which the Makefile does not know"
+    for name in re.findall(r"`((?:src|tools|tests|docs|include)/[\w./-]*\w/?)`", text):
+        if not (ROOT / name).exists():
+            yield f"names {name}, which does not exist"
+
+
+def stale_records():
+    records = sorted(RECORDS.glob("[0-9]*.md"))
+    listed = (RECORDS / "README.md").read_text()
+    for number, record in enumerate(records):
+        if not record.name.startswith(f"{number:04}-"):
+            yield f"{record.name} should be number {number:04}"
+        if f"({record.name})" not in listed:
+            yield f"README.md does not list {record.name}"
+
+
+def stale_verbs():
+    """Both ways, so that neither a promised verb is missing nor an existing one is untold."""
+    emend = ROOT / "build/emend"
+    if not emend.exists():
+        return
+    table = (ROOT / "README.md").read_text().partition("## Verbs")[2].partition("\n## ")[0]
+    told = set(re.findall(r"^\| `(\w+)", table, re.MULTILINE))
+    help_text = subprocess.run([emend, "--help"], capture_output=True, text=True).stdout
+    known = set(re.findall(r"^  (\w+)  ", help_text.partition("Subcommands:")[2], re.MULTILINE))
+    for verb in sorted(told - known):
+        yield f"tells of the verb {verb}, which build/emend does not have"
+    for verb in sorted(known - told):
+        yield f"does not tell of the verb {verb}, which build/emend has"
+
+
+def main():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    found = [f"{document.relative_to(ROOT)}: {what}" for document in documents() for what in stale_references(document, targets)]
+    found += [f"docs/decisions: {what}" for what in stale_records()]
+    found += [f"README.md: {what}" for what in stale_verbs()]
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
