@@ -13,7 +13,7 @@ DEMO := build/demo
 
 build:  ## build the command build/emend (the default)
 	@tools/setup.sh build
-	@cmake --preset dev --log-level=WARNING
+	@cmake --preset dev > /dev/null
 	@cmake --build build --target emend_cli
 
 demo: build  ## install what is missing, build, optimize an example model and show what changed

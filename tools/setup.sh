@@ -48,9 +48,10 @@ install_packages() {
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
   if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-    for line in $missing; do names+=("${line%%|*}"); done
-    echo "setup: these packages are missing, and installing them takes root or sudo. Run as root:" >&2
+    for line in $missing; do names+=("$(choose "$line")"); done
+    echo "setup: packages are missing, and installing them takes root or sudo. Run as root:" >&2
     echo "  apt-get update && apt-get install -y --no-install-recommends ${names[*]}" >&2
+    echo "setup: (if you have what they hold by other means, set EMEND_NO_SETUP=1)" >&2
     exit 1
   fi
   echo "setup: updating the package lists" >&2
@@ -63,6 +64,13 @@ install_packages() {
     echo "setup: install them by hand, then run the same command again" >&2
     exit 1
   fi
+}
+
+# at_least WANTED FOUND NAME: distributions older than those we test with have the packages, but too old.
+at_least() {
+  [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ] && return
+  echo "setup: $3 $2 is too old, Emend needs $1 or later; Debian 12 and Ubuntu 24.04 have it" >&2
+  exit 1
 }
 
 # The environment is current when its stamp equals what deps.txt asks for; otherwise pip makes it so.
@@ -88,4 +96,9 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 install_packages
+at_least 12 "$(g++ -dumpversion)" "GCC"
+at_least 3.25 "$(cmake --version | awk 'NR == 1 { print $3 }')" "CMake"
+if [ "$tier" = test ]; then
+  at_least 3.11 "$(python3 -c 'import platform; print(platform.python_version())')" "Python"
+fi
 install_wheels
