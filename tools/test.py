@@ -5,7 +5,7 @@ Each step prints one line with its counts and its time; what fails prints its ou
 runs. Names of steps as arguments run only those (`make test ONLY="build unit"`). The last line is `N passed, N failed`; the exit
 code is 0 only if nothing failed.
 """
-import os, pathlib, shutil, subprocess, sys, time
+import collections, os, pathlib, shutil, subprocess, sys, time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -14,17 +14,20 @@ NOT_RUN = 77  # a check's exit code for "this machine lacks what I need"
 
 
 class Counts:
-    """What a step found. A skipped test is neither passed nor failed, but it is said aloud."""
+    """What a step found. A skipped test is neither passed nor failed; its reason is kept, to be said aloud."""
 
-    def __init__(self, passed=0, failed=0, skipped=0, note=""):
-        self.passed, self.failed, self.skipped, self.note = passed, failed, skipped, note
+    def __init__(self, passed=0, failed=0, skips=(), note=""):
+        self.passed, self.failed, self.skips, self.note = int(passed), int(failed), list(skips), note
 
     def __add__(self, other):
-        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skips + other.skips)
 
     def __str__(self):
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        skipped = f", {len(self.skips)} skipped" if self.skips else ""
         return f"{self.passed} passed, {self.failed} failed{skipped}" + (f" ({self.note})" if self.note else "")
+
+    def any(self):
+        return bool(self.passed or self.failed or self.skips)
 
 
 def run(*command, **environment):
@@ -39,7 +42,7 @@ def run(*command, **environment):
 def check(*command):
     done = run(*command)
     if done.returncode == NOT_RUN:
-        return Counts(skipped=1, note=done.stdout.strip())
+        return Counts(skips=[done.stdout.strip()])
     return Counts(passed=1) if done.returncode == 0 else Counts(failed=1)
 
 
@@ -59,8 +62,13 @@ def count_suites(path):
     counts = Counts()
     for case in ElementTree.parse(path).iter("testcase"):
         bad = any(case.find(kind) is not None for kind in ("failure", "error"))
-        skipped = case.find("skipped") is not None or case.get("status") == "notrun"
-        counts += Counts(failed=bad, skipped=skipped and not bad, passed=not bad and not skipped)
+        skip = case.find("skipped")
+        if skip is not None and not bad:
+            counts += Counts(skips=[" ".join((skip.text or skip.get("message") or "no reason given").split())])
+        elif case.get("status") == "notrun":
+            counts += Counts(skips=["disabled"])
+        else:
+            counts += Counts(passed=not bad, failed=bad)
     return counts
 
 
@@ -77,15 +85,14 @@ def ctest(directory, labels):
     for case in ElementTree.parse(reports / "ctest.xml").iter("testcase"):
         cases = reports / f"{case.get('name')}.xml"
         inner = count_suites(cases) if cases.exists() else Counts()
-        # A program that died, or that knows no cases, counts as one.
         if case.get("status") == "fail" and not inner.failed:
-            inner += Counts(failed=1)
-        elif case.get("status") == "disabled" or case.find("skipped") is not None:
-            inner += Counts(skipped=1)
-        elif not (inner.passed or inner.failed or inner.skipped):
-            inner += Counts(passed=1)
+            inner += Counts(failed=1)  # it died before it could say of what
+        elif case.get("status") in ("disabled", "notrun"):
+            inner += Counts(skips=[f"{case.get('name')} did not run"])
+        elif not inner.any():
+            inner += Counts(passed=1)  # a program without cases of its own
         total += inner
-    if not (total.passed or total.failed):
+    if not total.any():
         total.note = "no tests of this kind yet"
     return total
 
@@ -109,7 +116,7 @@ def python_tests():
 def clang():
     compiler = next((name for name in ("clang++-14", "clang++") if shutil.which(name)), None)
     if not compiler:
-        return Counts(skipped=1, note="clang is not installed")
+        return Counts(skips=["clang is not installed"])
     return build("clang", f"-DCMAKE_CXX_COMPILER={compiler}")
 
 
@@ -137,8 +144,11 @@ def main(names):
         start = time.monotonic()
         counts = step()
         total += counts
-        print(f"{'FAIL' if counts.failed else 'ok  '} {name:<11} {title:<46} {time.monotonic() - start:6.1f} s  {counts}", flush=True)
-    print(f"all in {time.monotonic() - begin:.0f} s" + (f"; {total.skipped} skipped, named above" if total.skipped else ""))
+        word, seconds = "FAIL" if counts.failed else "ok", time.monotonic() - start
+        print(f"{word:<4} {name:<11} {title:<46} {seconds:6.1f} s  {counts}", flush=True)
+        for reason, times in collections.Counter(counts.skips).items():
+            print(f"       skipped{f' {times} times' if times > 1 else ''}: {reason}", flush=True)
+    print(f"all in {time.monotonic() - begin:.0f} s")
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed or not total.passed else 0
 
