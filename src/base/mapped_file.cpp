@@ -1,0 +1,37 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace emend {
+
+Result<SharedBytes> map_file(const std::filesystem::path& path) {
+  // Opening a pipe without O_NONBLOCK would wait for a writer, perhaps for ever.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return fail("cannot open: ", std::strerror(errno));
+  struct stat info {};
+  const bool known = ::fstat(fd, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return fail(known && S_ISDIR(info.st_mode) ? "is a folder" : "is not a regular file");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    ::close(fd);
+    return SharedBytes();
+  }
+  void* const start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int reason = errno;
+  ::close(fd);
+  if (start == MAP_FAILED) return fail("cannot map into memory: ", std::strerror(reason));
+  std::shared_ptr<const void> owner(
+      start, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
+  return SharedBytes(std::move(owner), {static_cast<const std::byte*>(start), size});
+}
+
+}  // namespace emend
