@@ -59,13 +59,13 @@ template <> inline constexpr auto kFields<Tensor> = std::tuple{
     Field{1, "dims", &Tensor::dims},
     Field{2, "data_type", &Tensor::data_type},
     Field{3, "segment", &Tensor::segment},
-    Field{4, "float_data", &Tensor::float_data, true},
+    Field{4, "float_data", &Tensor::float_data},
     Field{5, "int32_data", &Tensor::int32_data, true},
     Field{6, "string_data", &Tensor::string_data},
     Field{7, "int64_data", &Tensor::int64_data, true},
     Field{8, "name", &Tensor::name},
     Field{9, "raw_data", &Tensor::raw_data},
-    Field{10, "double_data", &Tensor::double_data, true},
+    Field{10, "double_data", &Tensor::double_data},
     Field{11, "uint64_data", &Tensor::uint64_data, true},
     Field{12, "doc_string", &Tensor::doc_string},
     Field{13, "external_data", &Tensor::external_data},
@@ -240,6 +240,11 @@ template <class T>
 inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
+
+template <class T>
+inline constexpr bool kIsPackedList = false;
+template <class T>
+inline constexpr bool kIsPackedList<PackedList<T>> = true;
 
 // Does the file (or will the file) hold this field although the member is at its default?
 template <class Message>

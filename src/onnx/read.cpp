@@ -1,5 +1,6 @@
 #include "onnx/read.h"
 
+#include <algorithm>
 #include <cstring>
 #include <protozero/exception.hpp>
 #include <protozero/types.hpp>
@@ -69,12 +70,7 @@ class Cursor {
                                                           : "a number is longer than 64 bits");
     }
   }
-  template <class T>
-  T fixed() {
-    T value;
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));  // the wire is little-endian, as we are
-    return value;
-  }
+  std::string_view fixed_bytes(size_t size) { return take(size); }
   std::string_view counted() { return take(varint()); }
   void skip() {
     switch (wire_type_) {
@@ -200,15 +196,31 @@ class Reader {
     value(in, list.emplace_back());
   }
 
+  template <class T>
+  void value(Cursor& in, PackedList<T>& list) {
+    if (in.wire_type() == pbf_wire_type::length_delimited) {
+      const std::string_view bytes = in.counted();
+      if (bytes.size() % sizeof(T) != 0) malformed("list ends in the middle of a number");
+      list.append(shared(bytes));
+    } else {
+      in.expect(wire_type_of<T>());
+      list.append(shared(in.fixed_bytes(sizeof(T))));
+    }
+  }
+
   void assign(std::string& value, std::string_view bytes) { value = bytes; }
-  void assign(SharedBytes& value, std::string_view bytes) {
-    value = SharedBytes(owner_, std::as_bytes(std::span(bytes)));
+  void assign(SharedBytes& value, std::string_view bytes) { value = shared(bytes); }
+  SharedBytes shared(std::string_view bytes) const {
+    return {owner_, std::as_bytes(std::span(bytes))};
   }
 
   template <class T>
   static T number(Cursor& in) {
     if constexpr (std::is_floating_point_v<T>) {
-      return in.fixed<T>();
+      T value;
+      // The wire is little-endian, as we are.
+      std::memcpy(&value, in.fixed_bytes(sizeof(T)).data(), sizeof(T));
+      return value;
     } else {
       return static_cast<T>(in.varint());
     }
@@ -216,20 +228,15 @@ class Reader {
 
   template <class T>
   void packed(std::string_view bytes, std::vector<T>& list) {
-    const size_t before = list.size();
-    if constexpr (std::is_floating_point_v<T>) {
-      if (bytes.size() % sizeof(T) != 0) malformed("list ends in the middle of a number");
-      list.resize(before + bytes.size() / sizeof(T));
-      if (!bytes.empty()) std::memcpy(list.data() + before, bytes.data(), bytes.size());
-    } else {
-      // A number ends at a byte without the continuation bit. An exact reservation only for the
-      // first part: repeated for many small ones it would copy without end.
-      const auto ends = [](char c) { return (c & 0x80) == 0; };
-      const auto count = static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), ends));
-      charge(count * sizeof(T));
-      if (before == 0) list.reserve(count);
-      for (Cursor in(bytes); !in.at_end();) list.push_back(number<T>(in));
-    }
+    // A number ends at a byte without the continuation bit. An exact reservation only for the
+    // first part: repeated for many small ones it would copy without end.
+    const auto ends = [](char c) { return (c & 0x80) == 0; };
+    const size_t count = std::is_floating_point_v<T>
+                             ? bytes.size() / sizeof(T)
+                             : static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), ends));
+    charge(count * sizeof(T));
+    if (list.empty()) list.reserve(count);
+    for (Cursor in(bytes); !in.at_end();) list.push_back(number<T>(in));
   }
 
   void charge(uint64_t bytes) {

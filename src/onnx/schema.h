@@ -2,7 +2,9 @@
 // and onnx-data.proto, members named as there. Field numbers stand once, in fields.h; read.h and
 // write.h follow from that table. Nothing is interpreted here: a Model may be nonsense.
 //
-//  - Tensor::raw_data is a view into the mapped file; everything else is owned.
+//  - Tensor::raw_data, float_data and double_data are views into the mapped file, aligned to
+//  nothing;
+//    everything else is owned.
 //  - A member holds its default where the file says nothing. `seen` keeps which of the file's
 //  fields
 //    were there (bit n: field n), so that an empty name that was written is written again; whoever
@@ -11,8 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -49,6 +54,48 @@ class Indirect {
 
  private:
   std::unique_ptr<T> value_;
+};
+
+// A list of fixed-width numbers as it lies in the file: a view where it came in one piece, which is
+// how everybody writes it, and owned where it did not.
+template <class T>
+class PackedList {
+ public:
+  PackedList() = default;
+  PackedList(std::vector<T> numbers) : view_(SharedBytes::adopt(std::move(numbers))) {}
+  PackedList(std::initializer_list<T> numbers) : PackedList(std::vector<T>(numbers)) {}
+
+  bool empty() const { return size() == 0; }
+  size_t size() const { return raw().size() / sizeof(T); }
+  T operator[](size_t i) const {
+    T number;
+    std::memcpy(&number, raw().data() + i * sizeof(T), sizeof(T));
+    return number;
+  }
+  std::span<const std::byte> raw() const {
+    return pieces_.empty() ? view_.view() : std::as_bytes(std::span(pieces_));
+  }
+  SharedBytes bytes() const { return pieces_.empty() ? view_ : SharedBytes::adopt(pieces_); }
+
+  // `piece` is a whole number of elements.
+  void append(const SharedBytes& piece) {
+    if (empty()) {
+      view_ = piece;
+      return;
+    }
+    const auto add = [&](std::span<const std::byte> raw) {
+      const size_t before = pieces_.size();
+      pieces_.resize(before + raw.size() / sizeof(T));
+      if (!raw.empty()) std::memcpy(pieces_.data() + before, raw.data(), raw.size());
+    };
+    if (pieces_.empty()) add(view_.view());
+    view_ = {};
+    add(piece.view());
+  }
+
+ private:
+  SharedBytes view_;
+  std::vector<T> pieces_;  // when not empty, the list is here
 };
 
 // A file may hold numbers that are not listed.
@@ -126,13 +173,13 @@ struct Tensor {
   std::vector<int64_t> dims;
   DataType data_type = DataType::kUndefined;
   std::optional<Segment> segment;
-  std::vector<float> float_data;
+  PackedList<float> float_data;
   std::vector<int32_t> int32_data;
   std::vector<std::string> string_data;
   std::vector<int64_t> int64_data;
   std::string name;
   std::optional<SharedBytes> raw_data;
-  std::vector<double> double_data;
+  PackedList<double> double_data;
   std::vector<uint64_t> uint64_data;
   std::string doc_string;
   std::vector<StringPair> external_data;

@@ -117,13 +117,13 @@ Result<SharedBytes> tensor_bytes(const Tensor& tensor) {
     if (tensor.raw_data && !(tensor.raw_data->empty() && *size > 0)) return *tensor.raw_data;
     switch (row.list) {
       case TypeRow::List::kFloat:
-        return SharedBytes::adopt(tensor.float_data);
+        return tensor.float_data.bytes();
       case TypeRow::List::kInt32:
         return from_int32_data(tensor.int32_data, row.bits);
       case TypeRow::List::kInt64:
         return SharedBytes::adopt(tensor.int64_data);
       case TypeRow::List::kDouble:
-        return SharedBytes::adopt(tensor.double_data);
+        return tensor.double_data.bytes();
       case TypeRow::List::kUint64:
         return row.bits == 32 ? narrowed<uint32_t>(tensor.uint64_data)
                               : SharedBytes::adopt(tensor.uint64_data);

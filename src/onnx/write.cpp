@@ -99,6 +99,8 @@ class Encoder {
       } else {
         for (const auto& element : member) value(field.number, element);
       }
+    } else if constexpr (kIsPackedList<Member>) {
+      if (!member.empty()) value(field.number, member);
     } else if constexpr (kIsOptional<Member>) {
       if (member) value(field.number, *member);
     } else if constexpr (kIsMessage<Member>) {
@@ -129,6 +131,10 @@ class Encoder {
 
   void content(const std::string& text) { out_.bytes(std::as_bytes(std::span(text))); }
   void content(const SharedBytes& bytes) { out_.bytes(bytes.view()); }
+  template <class T>
+  void content(const PackedList<T>& list) {
+    out_.bytes(list.raw());
+  }
   void content(const Tensor& tensor) {
     const auto stub = stubs_.find(&tensor);
     message(stub == stubs_.end() ? tensor : stub->second);
@@ -144,11 +150,7 @@ class Encoder {
       if (list.empty()) return;
       key(number, pbf_wire_type::length_delimited);
       out_.counted([&] {
-        if constexpr (std::is_floating_point_v<T>) {
-          out_.bytes(std::as_bytes(std::span(list)));
-        } else {
-          for (const T v : list) bare(v);
-        }
+        for (const T v : list) bare(v);
       });
     }
   }
