@@ -2,8 +2,8 @@
 """Runs every test and check of Emend: what `make test` and CI mean by "it works".
 
 Each step prints one line with its counts and its time; what fails prints its output above that line, and the rest still
-runs. Names of steps as arguments run only those (`make test ONLY="build unit"`). The last line is `N passed, N failed`; the exit
-code is 0 only if nothing failed.
+runs, except for what would only test leftovers of an earlier build. Names of steps as arguments run only those
+(`make test ONLY="build tests"`). The last line is `N passed, N failed`; the exit code is 0 only if nothing failed.
 """
 import collections, os, pathlib, shutil, subprocess, sys, time
 import xml.etree.ElementTree as ElementTree
@@ -56,10 +56,6 @@ def build(preset, *options):
     return counts
 
 
-def built(directory):
-    return (ROOT / directory / "CTestTestfile.cmake").exists()
-
-
 def count_suites(path):
     """Counts of a JUnit file, as GoogleTest and pytest write it."""
     counts = Counts()
@@ -77,8 +73,6 @@ def count_suites(path):
 
 def ctest(directory, labels):
     """The tests of a built tree by label. Test programs are counted by the cases inside them."""
-    if not built(directory):
-        return Counts(failed=1, note=f"{directory} was not built")
     reports = ROOT / directory / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir()
@@ -102,14 +96,12 @@ def ctest(directory, labels):
 
 def python_tests():
     """Python tests: our tools; then Emend against onnxruntime, PyTorch and onnx's own suite, in the private environment."""
-    python = os.environ.get("EMEND_PYTHON", str(ROOT / ".venv/bin/python"))
     folders = [name for name in ("tests/tools", "tests/oracle", "tests/e2e") if any((ROOT / name).glob("test_*.py"))]
     if not folders:
         return Counts(note="no tests of this kind yet")
     report = ROOT / "build/pytest.xml"
     report.unlink(missing_ok=True)
-    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders,
-               EMEND=str(ROOT / "build/emend"), PYTHONDONTWRITEBYTECODE="1")
+    done = run(os.environ["EMEND_PYTHON"], "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders)
     if not report.exists():
         return Counts(failed=1, note=f"pytest ended with {done.returncode}")
     counts = count_suites(report)
@@ -123,29 +115,44 @@ def clang():
     return build("clang", f"-DCMAKE_CXX_COMPILER={compiler}")
 
 
+# name: (what it is, how it is done, the step without which it means nothing)
 STEPS = {
-    "layers": ("who includes whom", lambda: check(sys.executable, "tools/check_layers.py")),
-    "format": ("clang-format", lambda: check(sys.executable, "tools/format.py")),
-    "build": ("everything, with the system's compiler", lambda: build("dev", "-DBUILD_TESTING=ON")),
-    "tests": ("unit, golden, property and fuzz tests", lambda: ctest("build", ".")),
-    "install": ("a stranger's find_package(emend)", lambda: check(sys.executable, "tests/install/check.py")),
-    "docs": ("is the prose still true?", lambda: check(sys.executable, "tools/check_docs.py")),
-    "python": ("tools, and against onnxruntime, PyTorch, onnx", python_tests),
-    "clang": ("src and tools, with clang", clang),
-    "asan-build": ("address and undefined-behaviour sanitizers", lambda: build("asan")),
-    "asan-tests": ("unit, golden and fuzz tests under them", lambda: ctest("build-asan", "unit|golden|fuzz")),
+    "layers": ("who includes whom", lambda: check(sys.executable, "tools/check_layers.py"), None),
+    "format": ("clang-format", lambda: check(sys.executable, "tools/format.py"), None),
+    "build": ("everything, with the system's compiler", lambda: build("dev", "-DBUILD_TESTING=ON"), None),
+    "tests": ("unit, golden, property and fuzz tests", lambda: ctest("build", "."), "build"),
+    "install": ("a stranger's find_package(emend)", lambda: check(sys.executable, "tests/install/check.py"), "build"),
+    "docs": ("is the prose still true?", lambda: check(sys.executable, "tools/check_docs.py"), "build"),
+    "python": ("tools, and against onnxruntime, PyTorch, onnx", python_tests, "build"),
+    "clang": ("src and tools, with clang", clang, None),
+    "asan-build": ("address and undefined-behaviour sanitizers", lambda: build("asan"), None),
+    "asan-tests": ("unit, golden and fuzz tests under them", lambda: ctest("build-asan", "unit|golden|fuzz"), "asan-build"),
 }
+
+
+def environment():
+    """What tests find in their environment: the Python with everything in it, the built command, onnx's own test cases."""
+    python = os.environ.setdefault("EMEND_PYTHON", str(ROOT / ".venv/bin/python"))
+    os.environ.setdefault("EMEND", str(ROOT / "build/emend"))
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    find = "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])"
+    if pathlib.Path(python).exists():
+        onnx = subprocess.run([python, "-c", find], capture_output=True, text=True).stdout.strip()
+        os.environ.setdefault("EMEND_ONNX_DATA", f"{onnx}/backend/test/data")
 
 
 def main(names):
     unknown = [name for name in names if name not in STEPS]
     if unknown:
         sys.exit(f"no such step: {' '.join(unknown)}; there are {' '.join(STEPS)}")
-    begin, total = time.monotonic(), Counts()
+    environment()
+    begin, total, broken = time.monotonic(), Counts(), set()
     for name in names or STEPS:
-        title, step = STEPS[name]
+        title, step, needed = STEPS[name]
         start = time.monotonic()
-        counts = step()
+        counts = Counts(failed=1, note=f"not run, because {needed} failed") if needed in broken else step()
+        if counts.failed:
+            broken.add(name)
         total += counts
         word, seconds = "FAIL" if counts.failed else "ok", time.monotonic() - start
         print(f"{word:<4} {name:<11} {title:<46} {seconds:6.1f} s  {counts}", flush=True)
