@@ -1,0 +1,18 @@
+// Attributes of the contractions, for code that builds them.
+#pragma once
+
+#include "ops/build.h"
+
+namespace emend {
+
+struct Conv {
+  Dims strides, dilations;  // one per spatial dimension
+  Dims pads;                // begins, then ends
+  int64_t group = 1;
+  EMEND_FIELDS(strides, dilations, pads, group)
+};
+
+// A bias of shape [c] as [c, 1, ..], so that it broadcasts over n spatial dimensions.
+NodeId add_spatial_dims(GraphBuilder& b, NodeId bias, size_t n);
+
+}  // namespace emend

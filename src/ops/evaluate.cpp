@@ -1,0 +1,121 @@
+#include "ops/evaluate.h"
+
+#include "ops/build.h"
+#include "ops/exact.h"
+#include "ops/families.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+bool is_exact(Arithmetic a) {
+  return a == Arithmetic::integer || a == Arithmetic::field;
+}
+
+Value evaluate_expansion(const EvalContext& c, std::span<const Value> values) {
+  Graph g = expansion(*c.def, c.attrs, c.types);
+  auto results = evaluate(g, values, {.arithmetic = c.arithmetic});
+  if (c.type.kind == Type::Kind::tuple) return Value::tuple(std::move(results));
+  return std::move(results[0]);
+}
+
+// Floats meet a hand-written function: it must be one that only moves them, or not be exact.
+void check_exactness(const EvalContext& c) {
+  if (!is_exact(c.arithmetic) || c.def->has(raw_moves) || c.def->kind == Kind::structure) return;
+  bool floats = c.type.is_tensor() && is_float(c.type.dtype);
+  for (const Type& t : c.types) floats |= t.is_tensor() && is_float(t.dtype);
+  if (floats) throw Inexact(str(c.def->name, " has no exact value"));
+}
+
+}  // namespace
+
+Attrs eval_attrs(const EvalContext& c) {
+  return c.attrs;
+}
+
+Value evaluate_node(const EvalContext& c, std::span<const Value> values) {
+  const OpDef& def = *c.def;
+  // Strings have no arithmetic; where a record has a hand-written move for them, it is used.
+  bool strings = c.type.is_tensor() && c.type.dtype == DType::string && def.eval;
+  if ((def.means || !def.body.empty()) && !strings) {
+    std::vector<Tensor> operands;
+    for (const Value& v : values) operands.push_back(v.tensor);
+    return evaluate_meaning(meaning_of(def, c.attrs, c.types), c.arithmetic, c.types, operands,
+                            c.type.dtype, c.type.shape);
+  }
+  if (def.eval) {
+    check_exactness(c);
+    return def.eval(c, values);
+  }
+  EMEND_ASSERT(def.expand, def.name, " has no meaning");
+  return evaluate_expansion(c, values);
+}
+
+Graph expansion(const OpDef& def, Attrs attrs, Types types) {
+  EMEND_ASSERT(def.expand, def.name);
+  GraphBuilder b;
+  std::vector<NodeId> args;
+  for (size_t i = 0; i < types.size(); ++i) args.push_back(b.input(str("x", i), types[i]));
+  NodeId result = def.expand(b, attrs, args);
+  auto items = b.get_all(result);
+  for (size_t i = 0; i < items.size(); ++i) b.output(str("y", i), items[i]);
+  return std::move(b).build();
+}
+
+std::vector<Value> evaluate(const Graph& g, std::span<const Value> inputs,
+                            const EvalOptions& options) {
+  if (inputs.size() != g.inputs.size()) {
+    throw Error(str("the program has ", g.inputs.size(), " inputs, got ", inputs.size()));
+  }
+  auto left = use_counts(g);
+  IdVec<NodeId, Value> values(g.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[g.inputs[i].node] = inputs[i];
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    if (n.op == kConstantOp) {
+      values[id] = converted(g.constant(id), options.arithmetic);
+    } else if (n.op != kInputOp) {
+      std::vector<Value> operands;
+      std::vector<Type> types;
+      for (NodeId a : n.args) {
+        operands.push_back(values[a]);
+        types.push_back(g.types[a]);
+      }
+      EvalContext c{options.arithmetic, &op_def(n), n.attrs, types, g.types[id]};
+      values[id] = with_note(
+          [&] { return g.names[id].empty() ? op_def(n).name : str("node ", g.names[id]); },
+          [&] { return evaluate_node(c, operands); });
+      for (NodeId a : n.args) {
+        if (--left[a] == 0) values[a] = Value();
+      }
+    }
+    if (options.observe) options.observe(id, values[id]);
+    if (options.progress && !options.progress(i + 1, g.size())) throw Error("stopped");
+  }
+  std::vector<Value> results;
+  for (const auto& o : g.outputs) results.push_back(values[o.node]);
+  return results;
+}
+
+Tensor converted(const Tensor& t, Arithmetic a) {
+  DType stored = stored_dtype(a, t.dtype());
+  if (stored == t.dtype()) return t;
+  return Tensor::make(stored, t.shape(), [&](std::byte* out) {
+    for (int64_t i = 0; i < t.count(); ++i) {
+      auto at = static_cast<size_t>(i);
+      switch (a) {
+        case Arithmetic::field:
+          store_int(stored, out, at, static_cast<int64_t>(Mod61::of(t.real(i)).v));
+          break;
+        case Arithmetic::integer:
+          store_int(stored, out, at, CheckedInt::of(t.real(i)).v);
+          break;
+        default:
+          store_real(stored, out, at, t.real(i));
+      }
+    }
+  });
+}
+
+}  // namespace emend

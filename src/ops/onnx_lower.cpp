@@ -1,0 +1,285 @@
+#include "ops/onnx_lower.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ops/evaluate.h"
+#include "ops/table.h"
+
+namespace emend {
+
+const Type& OnnxCall::type(size_t i) const {
+  if (!has(i)) throw Error(str(node.type, " needs input ", i));
+  return b.type(inputs[i]);
+}
+
+std::optional<Tensor> OnnxCall::value(size_t i) const {
+  return has(i) && value_of ? value_of(inputs[i]) : std::nullopt;
+}
+
+Result<Dims> OnnxCall::ints(size_t i) const {
+  if (!has(i)) throw Error(str(node.type, " needs input ", i));
+  auto v = value(i);
+  if (!v) return fail("the value of input ", i, " is not known before run time");
+  return v->ints();
+}
+
+namespace {
+
+// A value larger than this is not a shape operand.
+constexpr int64_t kMaxFolded = 1 << 20;
+
+class Lowering {
+ public:
+  Lowering(GraphBuilder& b, std::map<NodeId, std::pair<std::string, Tensor>> values)
+      : b_(b), input_values_(std::move(values)) {}
+
+  std::vector<NodeId> run(const Graph& g, Args args) {
+    IdVec<NodeId, NodeId> made(g.size());
+    std::map<NodeId, std::vector<NodeId>> tuples;
+    for (size_t i = 0; i < args.size(); ++i) made[g.inputs[i].node] = args[i];
+    for (size_t i = 0; i < g.size(); ++i) {
+      NodeId id{i};
+      const Node& n = g.nodes[id];
+      b_.set_origin(g.names[id]);
+      if (n.op == kInputOp) continue;
+      if (n.op == kConstantOp) {
+        made[id] = b_.constant(g.constant(id));
+      } else if (n.op == kGetOp && tuples.contains(n.args[0])) {
+        made[id] = tuples[n.args[0]].at(static_cast<size_t>(n.attrs.get<int64_t>("index")));
+      } else {
+        std::vector<NodeId> operands;
+        for (NodeId a : n.args) operands.push_back(made[a]);
+        if (op_def(n).kind != Kind::opaque) {
+          made[id] = b_.try_op(n.op, operands, n.attrs).value_or_throw();
+          continue;
+        }
+        auto node = n.attrs.as<OnnxNode>();
+        auto results = with_note(
+            [&] {
+              return str("node ", g.names[id].empty() ? "" : g.names[id] + " ", "(", node.type,
+                         ")");
+            },
+            [&] { return lower_node(node, operands, g.names[id]); });
+        made[id] = results.empty() ? NodeId() : results[0];
+        tuples[id] = std::move(results);
+      }
+    }
+    std::vector<NodeId> results;
+    for (const auto& o : g.outputs) results.push_back(made[o.node]);
+    return results;
+  }
+
+  // One ONNX node: operators by its row, or an `onnx` node. One id per output.
+  std::vector<NodeId> lower_node(const OnnxNode& node, Args operands, const std::string& name) {
+    auto result = try_lower(node, operands);
+    if (result) return std::move(*result);
+    deferred.push_back(str(name.empty() ? "a node" : name, " (", node.type, "): ", result.error()));
+    NodeId n = add_onnx_node(b_, node, operands);
+    if (node.outputs == 1) return {n};
+    std::vector<NodeId> items;
+    for (int64_t i = 0; i < node.outputs; ++i) items.push_back(b_.get(n, i));
+    return items;
+  }
+
+  Result<std::vector<NodeId>> try_lower(const OnnxNode& node, Args operands) {
+    OnnxEntry entry = find_onnx(node.domain, node.type, node.version);
+    if (!entry.row) {
+      return fail("the operator ", node.domain.empty() ? "" : node.domain + ".", node.type,
+                  " of opset ", node.version, " is not known");
+    }
+    for (NodeId n : operands) {
+      if (b_.type(n).kind == Type::Kind::any)
+        return fail("an operand's type is known only at run time");
+    }
+    OnnxCall call{b_, node, {}, {}, [this](NodeId n) { return value_of(n); }};
+    size_t next = 0;
+    for (int64_t present : node.present)
+      call.inputs.push_back(present ? operands[next++] : NodeId());
+    call.captured.assign(operands.begin() + static_cast<int64_t>(next), operands.end());
+    auto results = entry.row->lower ? entry.row->lower(call) : lower_by_name(call, entry);
+    if (results && static_cast<int64_t>(results->size()) < node.outputs) {
+      return fail("output ", results->size(), " is not supported");
+    }
+    return results;
+  }
+
+  std::vector<std::pair<std::string, Tensor>> pinned;
+  std::vector<std::string> deferred;
+
+ private:
+  // The default: attributes by name, shape operands from inputs.
+  Result<std::vector<NodeId>> lower_by_name(OnnxCall& c, OnnxEntry entry) {
+    const OpDef& def = op_def(entry.op);
+    const OnnxRow& row = *entry.row;
+    std::vector<Attrs::Entry> attrs;
+    std::set<std::string> known = {"consumed_inputs"};  // of opsets long gone, without meaning
+    std::set<size_t> taken;
+    for (const AttrSpec& spec : def.attrs) {
+      auto renamed = std::find_if(row.rename.begin(), row.rename.end(),
+                                  [&](const auto& r) { return r.first == spec.name; });
+      std::string name = renamed == row.rename.end() ? spec.name : renamed->second;
+      known.insert(name);
+      if (const AttrValue* v = c.node.attributes.find(name)) attrs.emplace_back(spec.name, *v);
+      for (const ShapeOperand& o : row.operands) {
+        auto input = static_cast<size_t>(o.input);
+        if (o.attr != spec.name || c.version() < o.since || c.version() >= o.before) continue;
+        taken.insert(input);
+        if (!c.has(input)) continue;
+        auto v = c.value(input);
+        if (!v) return fail("the value of input ", input, " is not known before run time");
+        attrs.emplace_back(spec.name, operand_value(spec, *v));
+      }
+    }
+    for (const auto& [name, value] : c.node.attributes.entries()) {
+      if (!known.contains(name)) return fail("attribute ", name, " is not understood");
+    }
+    std::vector<NodeId> args;
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      if (taken.contains(i)) continue;
+      if (!c.inputs[i].valid()) {
+        if (i + 1 < c.inputs.size()) return fail("input ", i, " is left out");
+        continue;
+      }
+      args.push_back(c.inputs[i]);
+    }
+    NodeId n = b_.op(def.name, args, Attrs(std::move(attrs)));
+    return b_.get_all(n);
+  }
+
+  static AttrValue operand_value(const AttrSpec& spec, const Tensor& v) {
+    if (spec.fallback.as<Dims>()) return v.ints();
+    if (spec.fallback.as<std::vector<double>>()) return v.reals();
+    if (v.count() < 1) throw Error(str("attribute ", spec.name, " is empty"));
+    if (spec.fallback.as<double>()) return v.real(0);
+    if (spec.fallback.as<bool>()) return v.integer(0) != 0;
+    if (spec.fallback.as<Tensor>()) return v;
+    return v.integer(0);
+  }
+
+  // The value of a node if it follows from constants (and inputs of given value) alone.
+  std::optional<Tensor> value_of(NodeId id) {
+    const Graph& g = b_.graph();
+    if (g.is_constant(id)) return g.constant(id);
+    if (auto it = folded_.find(id); it != folded_.end()) return it->second;
+    std::optional<Tensor> value = fold(id);
+    folded_[id] = value;
+    return value;
+  }
+
+  std::optional<Tensor> fold(NodeId id) {
+    Node n = b_.graph().nodes[id];  // copies: folding operands may grow nothing, but stays safe
+    Type type = b_.type(id);
+    if (n.op == kInputOp) {
+      auto it = input_values_.find(id);
+      if (it == input_values_.end()) return std::nullopt;
+      pinned.push_back(it->second);
+      return it->second.second;
+    }
+    const OpDef& def = op_def(n);
+    if (!type.is_static() || def.kind == Kind::opaque || def.kind == Kind::random)
+      return std::nullopt;
+    if (type.is_tensor() && count(type.shape) > kMaxFolded) return std::nullopt;
+    std::vector<Value> operands;
+    std::vector<Type> types;
+    for (NodeId a : n.args) {
+      if (b_.type(a).kind == Type::Kind::tuple) return fold_item(n, a);
+      auto v = value_of(a);
+      if (!v) return std::nullopt;
+      operands.emplace_back(*v);
+      types.push_back(b_.type(a));
+    }
+    EvalContext c{Arithmetic::own, &def, n.attrs, types, type};
+    return evaluate_node(c, operands).tensor;
+  }
+
+  // One item of a tuple that follows from constants.
+  std::optional<Tensor> fold_item(const Node& get, NodeId tuple) {
+    if (get.op != kGetOp) return std::nullopt;
+    Node n = b_.graph().nodes[tuple];
+    if (op_def(n).kind == Kind::opaque || op_def(n).kind == Kind::random) return std::nullopt;
+    std::vector<Value> operands;
+    std::vector<Type> types;
+    for (NodeId a : n.args) {
+      auto v = b_.type(a).is_tensor() ? value_of(a) : std::nullopt;
+      if (!v) return std::nullopt;
+      operands.emplace_back(*v);
+      types.push_back(b_.type(a));
+    }
+    EvalContext c{Arithmetic::own, &op_def(n), n.attrs, types, b_.type(tuple)};
+    return evaluate_node(c, operands)
+        .items.at(static_cast<size_t>(get.attrs.get<int64_t>("index")))
+        .tensor;
+  }
+
+  GraphBuilder& b_;
+  std::map<NodeId, std::pair<std::string, Tensor>> input_values_;
+  std::map<NodeId, std::optional<Tensor>> folded_;
+};
+
+// With all operands at hand: lower this one node and run what comes out.
+Value evaluate_onnx(const EvalContext& c, const OnnxNode& node, std::span<const Value> values) {
+  GraphBuilder b;
+  std::vector<NodeId> operands;
+  std::vector<Value> inputs;
+  for (const Value& v : values) {
+    if (v.is_tensor()) {
+      operands.push_back(b.constant(v.tensor));
+    } else {
+      operands.push_back(b.input(str("x", inputs.size()), v.type()));
+      inputs.push_back(v);
+    }
+  }
+  if (c.arithmetic != Arithmetic::own) throw Inexact(str("host node ", node.type));
+  Lowering lowering(b, {});
+  auto results = lowering.try_lower(node, operands);
+  if (!results) throw Error(str(node.type, " cannot be run: ", results.error()));
+  for (size_t i = 0; i < results->size(); ++i) b.output(str("y", i), (*results)[i]);
+  auto outputs = evaluate(std::move(b).build(), inputs);
+  if (node.outputs == 1) return std::move(outputs[0]);
+  return Value::tuple(std::move(outputs));
+}
+
+}  // namespace
+
+NodeId add_onnx_node(GraphBuilder& b, const OnnxNode& node, Args operands) {
+  return b.op("onnx", operands, to_attrs(node));
+}
+
+std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args) {
+  return Lowering(b, {}).run(onnx, args);
+}
+
+Lowered lower_onnx(const Graph& onnx, const LowerOptions& options) {
+  GraphBuilder b;
+  std::vector<NodeId> args;
+  std::map<NodeId, std::pair<std::string, Tensor>> values;
+  for (const auto& i : onnx.inputs) {
+    NodeId n = b.input(i.name, onnx.types[i.node], i.donated);
+    args.push_back(n);
+    if (auto it = options.input_values.find(i.name); it != options.input_values.end())
+      values.insert({n, *it});
+  }
+  Lowering lowering(b, std::move(values));
+  auto results = lowering.run(onnx, args);
+  for (size_t i = 0; i < results.size(); ++i) b.output(onnx.outputs[i].name, results[i]);
+  return {std::move(b).build(), std::move(lowering.pinned), std::move(lowering.deferred)};
+}
+
+std::vector<OpDef> opaque_ops() {
+  return {define<OnnxNode>(
+      {.name = "onnx",
+       .min_args = 0,
+       .max_args = -1,
+       .kind = Kind::opaque,
+       .infer = [](const OnnxNode& n, Types) -> Result<Type> {
+         if (n.outputs == 1) return n.result;
+         if (n.result.kind == Type::Kind::tuple) return n.result;
+         return Type::tuple(std::vector<Type>(static_cast<size_t>(n.outputs), Type::any()));
+       },
+       .eval = evaluate_onnx,
+       .doc =
+           "an ONNX node as it came: unknown, or waiting for values that exist only at run time"})};
+}
+
+}  // namespace emend

@@ -1,0 +1,38 @@
+// From ONNX nodes to operators. A graph of `onnx` nodes (what the file says, structurally) is
+// lowered node by node through the rows of the operator table. A node whose row needs a value or a
+// type that is not known before run time stays an `onnx` node: it is evaluated on the host, where
+// it is lowered by the same row with the actual values at hand (decision 0004).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/graph.h"
+#include "ops/build.h"
+#include "ops/onnx_row.h"
+
+namespace emend {
+
+struct LowerOptions {
+  // Values of inputs by name; one is pinned when a shape depends on it.
+  std::map<std::string, Tensor> input_values;
+};
+
+struct Lowered {
+  Graph graph;
+  std::vector<std::pair<std::string, Tensor>>
+      pinned;  // inputs whose values became part of the program
+  // Nodes that stay ONNX nodes, with the reason: "NonZero_3 (NonZero): ...".
+  std::vector<std::string> deferred;
+};
+
+Lowered lower_onnx(const Graph& onnx, const LowerOptions& options = {});
+
+// Lowers the nodes of a subgraph (a body of If, Loop, Scan, or a function) into `b`; `args` stand
+// for its inputs. Nodes that cannot be lowered stay `onnx` nodes.
+std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args);
+
+// Adds an `onnx` node; operands are the present inputs, then captured values.
+NodeId add_onnx_node(GraphBuilder& b, const OnnxNode& node, Args operands);
+
+}  // namespace emend

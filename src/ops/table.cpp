@@ -1,0 +1,81 @@
+#include "ops/table.h"
+
+#include <map>
+#include <string>
+#include <unordered_map>
+
+namespace emend {
+namespace {
+
+std::vector<OpDef> make_table() {
+  std::vector<OpDef> all;
+  // structure_ops() must stand first: its ids are fixed in ir/node.h.
+  for (auto family :
+       {structure_ops, elementwise_ops, contraction_ops, reduction_ops, movement_ops, opaque_ops}) {
+    for (OpDef& d : family()) all.push_back(std::move(d));
+  }
+  return all;
+}
+
+using ByName = std::unordered_map<std::string_view, OpId>;
+
+const ByName& by_name() {
+  static const ByName kMap = [] {
+    ByName map;
+    for (size_t i = 0; i < all_ops().size(); ++i) {
+      bool fresh = map.emplace(all_ops()[i].name, OpId(i)).second;
+      EMEND_ASSERT(fresh, "operator ", all_ops()[i].name, " is defined twice");
+    }
+    return map;
+  }();
+  return kMap;
+}
+
+}  // namespace
+
+const std::vector<OpDef>& all_ops() {
+  static const std::vector<OpDef> kTable = make_table();
+  return kTable;
+}
+
+const OpDef& op_def(OpId id) {
+  return all_ops()[id.value];
+}
+
+OpId find_op(std::string_view name) {
+  auto it = by_name().find(name);
+  return it == by_name().end() ? OpId() : it->second;
+}
+
+OpId op_named(std::string_view name) {
+  OpId id = find_op(name);
+  EMEND_ASSERT(id.valid(), "no operator is called ", name);
+  return id;
+}
+
+OnnxEntry find_onnx(std::string_view domain, std::string_view type, int64_t version) {
+  using Key = std::pair<std::string, std::string>;
+  static const auto kRows = [] {
+    std::map<Key, std::vector<OnnxEntry>> rows;
+    for (size_t i = 0; i < all_ops().size(); ++i) {
+      for (const OnnxRow& r : all_ops()[i].onnx) rows[{r.domain, r.type}].push_back({OpId(i), &r});
+    }
+    return rows;
+  }();
+  if (domain == "ai.onnx") domain = "";
+  auto it = kRows.find(Key(domain, type));
+  if (it == kRows.end()) return {};
+  for (const OnnxEntry& e : it->second) {
+    if (e.row->since <= version && version < e.row->before) return e;
+  }
+  return {};
+}
+
+std::string_view to_text(Kind k) {
+  static constexpr std::string_view kNames[] = {
+      "structure", "elementwise", "movement", "contraction", "reduction", "index",
+      "composite", "scan",        "random",   "host",        "opaque"};
+  return kNames[static_cast<size_t>(k)];
+}
+
+}  // namespace emend
