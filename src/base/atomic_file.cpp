@@ -74,8 +74,8 @@ AtomicFile::AtomicFile(const fs::path& target) : target_(target) {
     beside_.clear();
     refuse(target_, "write", reason);
   }
-  // The replaced file's permissions are kept where we may.
-  if (exists && ::fchmod(fd_, old.st_mode & 07777) != 0) errno = 0;
+  // The replaced file's permissions are kept where we may; where not, the usual ones serve too.
+  if (exists) (void)!::fchmod(fd_, old.st_mode & 07777);
 }
 
 AtomicFile::~AtomicFile() {
