@@ -3,7 +3,7 @@
 // GraphBuilder (ops/build.h), which is the only place that infers types.
 //
 // Invariants (ops/verify.h checks them): operands stand before their users; types[n] is what the
-// operator infers; the k-th input's node is an input node of index k; every constant node's index
+// operator infers; the inputs' nodes stand first, in their order, with index k; every constant node's index
 // is in the pool.
 #pragma once
 

@@ -86,6 +86,11 @@ NodeId GraphBuilder::constant(Tensor value) {
   return add({kConstantOp, Attrs({{"index", index}}), {}}, std::move(type));
 }
 
+NodeId GraphBuilder::shared_constant(NodeId constant) {
+  EMEND_ASSERT(graph_.is_constant(constant));
+  return add(graph_.nodes[constant], graph_.types[constant]);
+}
+
 Result<NodeId> GraphBuilder::try_op(OpId op, Args args, Attrs attrs) {
   EMEND_ASSERT(op.valid() && !is_structure(op));
   const OpDef& def = op_def(op);
@@ -137,8 +142,12 @@ Graph without_dead_nodes(const Graph& g) {
   Graph out;
   IdVec<NodeId, NodeId> renamed(g.size());
   IdVec<ConstId, int64_t> constants(g.constants.size(), -1);
+  std::vector<NodeId> order;
+  for (const auto& i : g.inputs) order.push_back(i.node);
   for (size_t i = 0; i < g.size(); ++i) {
-    NodeId old{i};
+    if (g.nodes[NodeId(i)].op != kInputOp) order.push_back(NodeId(i));
+  }
+  for (NodeId old : order) {
     if (!needed[old]) continue;
     Node n = g.nodes[old];
     for (NodeId& a : n.args) a = renamed[a];

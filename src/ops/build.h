@@ -22,6 +22,7 @@ class GraphBuilder {
  public:
   NodeId input(std::string name, Type type, bool donated = false);
   NodeId constant(Tensor value);
+  NodeId shared_constant(NodeId constant);  // another node of the same entry of the pool
   NodeId scalar(double value, DType dtype) { return constant(Tensor::of_real(value, dtype)); }
   NodeId ints(Dims values) { return constant(Tensor::of_ints(std::move(values))); }
 
@@ -63,7 +64,7 @@ class GraphBuilder {
 // became.
 std::vector<NodeId> splice(GraphBuilder& to, const Graph& from, Args args);
 
-// `g` without what no output needs; ids renumbered, order kept.
+// `g` without what no output needs; ids renumbered, inputs first, otherwise the order kept.
 Graph without_dead_nodes(const Graph& g);
 
 // What the operator makes of these operands, or why not. Attributes must be complete.

@@ -424,7 +424,6 @@ template <class T>
 void pack(const Side& s, size_t first, size_t n, size_t row_step, size_t column_step, T* to) {
   size_t columns = s.column_offset.size();
   bool plain_float = std::is_same_v<T, float> && s.operand->dtype == DType::f32;
-  const auto* floats = reinterpret_cast<const float*>(s.operand->data);
   for (size_t i = 0; i < n; ++i) {
     size_t row = first + i;
     for (size_t c = 0; c < columns; ++c) {
@@ -436,8 +435,10 @@ void pack(const Side& s, size_t first, size_t n, size_t row_step, size_t column_
           inside = inside && at >= 0 && at < b.extent;
         }
         if constexpr (std::is_same_v<T, float>) {
-          target = inside ? floats[s.row_offset[row] + s.column_offset[c]]
-                          : static_cast<float>(s.outside);
+          // Mapped files do not align their tensors.
+          target = static_cast<float>(s.outside);
+          auto at = static_cast<size_t>(s.row_offset[row] + s.column_offset[c]);
+          if (inside) std::memcpy(&target, s.operand->data + at * sizeof(float), sizeof(float));
         }
       } else {
         target = side_value<T>(s, row, c);

@@ -1,0 +1,138 @@
+#include <cctype>
+#include <cmath>
+
+#include "ops/table.h"
+#include "text/text.h"
+
+namespace emend {
+namespace {
+
+bool is_identifier(std::string_view s) {
+  if (s.empty() || !(std::isalpha(static_cast<unsigned char>(s[0])) || s[0] == '_')) return false;
+  for (char c : s) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') return false;
+  }
+  return s != "graph" && s != "return" && s != "donated";
+}
+
+std::string name_text(const std::string& s) {
+  return is_identifier(s) ? s : quoted(s);
+}
+
+class Printer {
+ public:
+  explicit Printer(const PrintOptions& options) : options_(options) {}
+
+  std::string graph(const Graph& g, const std::string& indent) {
+    std::string out = "graph(";
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      const GraphInput& in = g.inputs[i];
+      out += str(i ? ", " : "", in.donated ? "donated " : "", name_text(in.name), ": ",
+                 to_text(g.types[in.node]));
+    }
+    out += ") {\n";
+    std::vector<NodeId> first_use(g.constants.size());
+    for (size_t i = 0; i < g.size(); ++i) {
+      NodeId id{i};
+      if (g.nodes[id].op == kInputOp) continue;
+      out += str(indent, "  %", i, " = ");
+      out += g.is_constant(id) ? constant(g, id, first_use) : call(g, id, indent + "  ");
+      if (options_.names && !g.names[id].empty()) out += " @" + quoted(g.names[id]);
+      out += "\n";
+    }
+    out += indent + "  return";
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      out += str(i ? ", " : " ", name_text(g.outputs[i].name), " = ", ref(g, g.outputs[i].node));
+    }
+    return out + "\n" + indent + "}";
+  }
+
+ private:
+  std::string ref(const Graph& g, NodeId id) {
+    const Node& n = g.nodes[id];
+    if (n.op != kInputOp) return str("%", id.value);
+    return name_text(g.inputs[static_cast<size_t>(n.attrs.get<int64_t>("index"))].name);
+  }
+
+  std::string constant(const Graph& g, NodeId id, std::vector<NodeId>& first_use) {
+    auto k = static_cast<size_t>(g.nodes[id].attrs.get<int64_t>("index"));
+    if (first_use[k].valid()) return str("same %", first_use[k].value);
+    first_use[k] = id;
+    const Tensor& t = g.constants[ConstId(k)];
+    if (options_.all_constants || t.count() <= options_.inline_elements)
+      return "constant " + tensor(t);
+    return str("constant ", to_text(t.type()), " pool(", k, ")");
+  }
+
+  std::string call(const Graph& g, NodeId id, const std::string& indent) {
+    const Node& n = g.nodes[id];
+    const OpDef& def = op_def(n);
+    std::string attrs;
+    for (const AttrSpec& spec : def.attrs) {
+      const AttrValue* v = n.attrs.find(spec.name);
+      if (*v == spec.fallback && !spec.required) continue;
+      attrs += str(attrs.empty() ? "[" : ", ", spec.name, "=", value(*v, indent));
+    }
+    if (!attrs.empty()) attrs += "]";
+    std::string args;
+    for (NodeId a : n.args) args += (args.empty() ? "" : ", ") + ref(g, a);
+    return str(def.name, attrs, "(", args, ") : ", to_text(g.types[id]));
+  }
+
+  std::string tensor(const Tensor& t) {
+    std::string out = to_text(t.type());
+    bool plain = t.dtype() == DType::string || !is_complex(t.dtype());
+    for (int64_t i = 0; plain && is_float(t.dtype()) && i < t.count(); ++i)
+      plain = !std::isnan(t.real(i));
+    if (!plain) {  // bit patterns that decimal text would lose
+      static constexpr char kHex[] = "0123456789abcdef";
+      out += " hex ";
+      for (std::byte b : t.bytes()) {
+        out += kHex[std::to_integer<int>(b) >> 4];
+        out += kHex[std::to_integer<int>(b) & 15];
+      }
+      return out;
+    }
+    out += "{";
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (i) out += ", ";
+      if (t.dtype() == DType::string)
+        out += quoted(t.strings()[static_cast<size_t>(i)]);
+      else if (t.dtype() == DType::f32)
+        out += number_text(static_cast<float>(t.real(i)));
+      else if (is_float(t.dtype()))
+        out += number_text(t.real(i));
+      else if (t.dtype() == DType::u64)
+        out += str(static_cast<uint64_t>(t.integer(i)));
+      else
+        out += str(t.integer(i));
+    }
+    return out + "}";
+  }
+
+  std::string value(const AttrValue& v, const std::string& indent) {
+    if (auto* t = v.as<Tensor>()) return "tensor " + tensor(*t);
+    if (auto* t = v.as<Type>()) return "type " + to_text(*t);
+    if (auto* g = v.as<GraphRef>()) return *g ? graph(**g, indent) : "none";
+    if (auto* d = v.as<std::vector<double>>(); d && d->empty()) return "reals[]";
+    if (auto* s = v.as<std::vector<std::string>>(); s && s->empty()) return "strings[]";
+    if (auto* a = v.as<Attrs>()) {
+      std::string out;
+      for (const auto& [name, item] : a->entries()) {
+        out += str(out.empty() ? "" : ", ", name_text(name), "=", value(item, indent));
+      }
+      return "{" + out + "}";
+    }
+    return to_text(v);
+  }
+
+  const PrintOptions& options_;
+};
+
+}  // namespace
+
+std::string print(const Graph& g, const PrintOptions& options) {
+  return Printer(options).graph(g, "") + "\n";
+}
+
+}  // namespace emend

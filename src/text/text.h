@@ -1,0 +1,34 @@
+// Programs as text, with an exact round trip: parse(print(g)) == g for graphs of any kind.
+//
+//   graph(x: f32[1,8], w: f32[8,4]) {
+//     %2 = constant f32[4]{0.5, 0.0, 1.0, 2.0}
+//     %3 = matmul(x, w) : f32[1,4] @"fc.matmul"
+//     return y = add(%3, %2)
+//   }
+//
+// Attributes that have their default value are not printed. Operands may be nested calls, and types
+// and names (@) may be left out when writing by hand. Large constants are printed as `pool(k)`: the
+// text then needs the graph's constants beside it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace emend {
+
+struct PrintOptions {
+  int64_t inline_elements = 16;  // constants up to this size are printed with their values
+  bool all_constants = false;    // print every constant in full
+  bool names = true;             // where nodes came from
+};
+
+std::string print(const Graph& g, const PrintOptions& options = {});
+
+// Throws Error with line and column. `pool` stands for constants printed as pool(k).
+Graph parse_graph(std::string_view text, const std::vector<Tensor>& pool = {});
+Type parse_type(std::string_view text);
+
+}  // namespace emend
