@@ -142,24 +142,9 @@ std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims
 }
 
 Result<std::vector<NodeId>> conv_lower(OnnxCall& c) {
-  const Dims &x = c.type(0).shape, &w = c.type(1).shape;
-  if (x.size() < 3 || w.size() != x.size()) {
-    throw Error(str("Conv needs input and weights of equal rank 3 or more, got ", shape_text(x),
-                    " and ", shape_text(w)));
-  }
-  size_t n = x.size() - 2;
-  Conv a;
-  a.strides = c.ints_attr("strides", Dims(n, 1));
-  a.dilations = c.ints_attr("dilations", Dims(n, 1));
-  a.pads = c.ints_attr("pads", Dims(2 * n, 0));
-  a.group = c.int_attr("group", 1);
-  Dims kernel(w.begin() + 2, w.end());
-  if (a.strides.size() != n || a.dilations.size() != n)
-    throw Error("Conv: strides and dilations need one entry per spatial dimension");
-  if (auto p = auto_pads(c.text_attr("auto_pad", "NOTSET"), x, kernel, a.strides, a.dilations))
-    a.pads = *p;
+  Conv a = conv_attributes(c, c.type(0).shape, c.type(1).shape);
   NodeId y = c.b.op("conv", {c.inputs[0], c.inputs[1]}, a);
-  if (c.has(2)) y = c.b.op("add", {y, add_spatial_dims(c.b, c.inputs[2], n)});
+  if (c.has(2)) y = c.b.op("add", {y, add_spatial_dims(c.b, c.inputs[2], a.strides.size())});
   return std::vector{y};
 }
 
@@ -175,6 +160,26 @@ std::vector<NodeId> conv_raise(OnnxWriter& w) {
 }
 
 }  // namespace
+
+Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w) {
+  const std::string& name = c.node.type;
+  if (x.size() < 3 || w.size() != x.size()) {
+    throw Error(str(name, " needs input and weights of equal rank 3 or more, got ", shape_text(x),
+                    " and ", shape_text(w)));
+  }
+  size_t n = x.size() - 2;
+  Conv a;
+  a.strides = c.ints_attr("strides", Dims(n, 1));
+  a.dilations = c.ints_attr("dilations", Dims(n, 1));
+  a.pads = c.ints_attr("pads", Dims(2 * n, 0));
+  a.group = c.int_attr("group", 1);
+  Dims kernel(w.begin() + 2, w.end());
+  if (a.strides.size() != n || a.dilations.size() != n)
+    throw Error(str(name, ": strides and dilations need one entry per spatial dimension"));
+  if (auto p = auto_pads(c.text_attr("auto_pad", "NOTSET"), x, kernel, a.strides, a.dilations))
+    a.pads = *p;
+  return a;
+}
 
 NodeId add_spatial_dims(GraphBuilder& b, NodeId bias, size_t n) {
   Dims shape = {b.shape(bias).at(0)};

@@ -12,6 +12,9 @@ struct Conv {
   EMEND_FIELDS(strides, dilations, pads, group)
 };
 
+// The attributes of an ONNX convolution (Conv, ConvInteger, QLinearConv), auto_pad made explicit.
+Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w);
+
 // A bias of shape [c] as [c, 1, ..], so that it broadcasts over n spatial dimensions.
 NodeId add_spatial_dims(GraphBuilder& b, NodeId bias, size_t n);
 

@@ -126,7 +126,8 @@ class Raising {
       return b_.get_all(made);
     }
     if (const OnnxRow* row = raising_row(def, opset_)) {
-      return row->raise ? row->raise(w) : raise_by_name(w, def, *row);
+      auto made = row->raise ? row->raise(w) : raise_by_name(w, def, *row);
+      if (!made.empty()) return made;
     }
     if (def.expand) return run(expansion(def, n.attrs, w.types), w.args);
     throw Error(str("operator ", def.name, g.names[id].empty() ? "" : " of node " + g.names[id],

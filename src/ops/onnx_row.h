@@ -97,7 +97,8 @@ struct OnnxRow {
   std::vector<std::pair<std::string, std::string>> rename = {};  // our attribute, ONNX attribute
   std::vector<ShapeOperand> operands = {};
   // Where the default is not enough. Lowering gives one id per ONNX output (a failure defers the
-  // node); raising gives the ids that stand for the result (several for a tuple).
+  // node); raising gives the ids that stand for the result (several for a tuple), or
+  // none where this opset cannot say it: then the operator's expansion is written.
   std::function<Result<std::vector<NodeId>>(OnnxCall&)> lower = nullptr;
   std::function<std::vector<NodeId>(OnnxWriter&)> raise = nullptr;
   bool lower_only = false;  // another spelling: read, never written
