@@ -19,9 +19,12 @@ Value evaluate_expansion(const EvalContext& c, std::span<const Value> values) {
   return std::move(results[0]);
 }
 
-// Floats meet a hand-written function: it must be one that only moves them, or not be exact.
+// Floats meet a hand-written function: it must be one that only moves them or runs a body graph in
+// the same arithmetic, or not be exact.
 void check_exactness(const EvalContext& c) {
-  if (!is_exact(c.arithmetic) || c.def->has(raw_moves) || c.def->kind == Kind::structure) return;
+  if (!is_exact(c.arithmetic) || c.def->has(raw_moves) || c.def->kind == Kind::structure ||
+      c.def->kind == Kind::scan)
+    return;
   bool floats = c.type.is_tensor() && is_float(c.type.dtype);
   for (const Type& t : c.types) floats |= t.is_tensor() && is_float(t.dtype);
   if (floats) throw Inexact(str(c.def->name, " has no exact value"));

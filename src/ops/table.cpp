@@ -10,8 +10,8 @@ namespace {
 std::vector<OpDef> make_table() {
   std::vector<OpDef> all;
   // structure_ops() must stand first: its ids are fixed in ir/node.h.
-  for (auto family :
-       {structure_ops, elementwise_ops, contraction_ops, reduction_ops, movement_ops, opaque_ops}) {
+  for (auto family : {structure_ops, elementwise_ops, contraction_ops, reduction_ops, movement_ops,
+                      control_ops, opaque_ops}) {
     for (OpDef& d : family()) all.push_back(std::move(d));
   }
   return all;

@@ -31,6 +31,7 @@ std::vector<OpDef> elementwise_ops();
 std::vector<OpDef> contraction_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> movement_ops();
+std::vector<OpDef> control_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend
