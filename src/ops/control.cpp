@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/control_onnx.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
 #include "ops/tensor_parts.h"
@@ -174,6 +175,7 @@ std::vector<OpDef> control_ops() {
                     .kind = Kind::scan,
                     .infer = loop_infer,
                     .eval = loop_eval,
+                    .onnx = {onnx_loop(), onnx_scan_with_batch(), onnx_scan()},
                     .doc = "runs a body graph `trips` times: states are carried from step to step, "
                            "scanned operands are cut into slices, outputs are stacked"}),
       define<If>({.name = "if",
@@ -186,6 +188,7 @@ std::vector<OpDef> control_ops() {
                         return Value::tuple(
                             evaluate(*body, v.subspan(1), {.arithmetic = c.arithmetic}));
                       },
+                  .onnx = {onnx_if()},
                   .doc = "one of two body graphs over the same operands, chosen by the first "
                          "operand; a tuple of the body's outputs"}),
   };

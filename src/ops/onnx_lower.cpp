@@ -31,8 +31,7 @@ constexpr int64_t kMaxFolded = 1 << 20;
 
 class Lowering {
  public:
-  Lowering(GraphBuilder& b, std::map<NodeId, std::pair<std::string, Tensor>> values)
-      : b_(b), input_values_(std::move(values)) {}
+  Lowering(GraphBuilder& b, InputValue input_value) : b_(b), input_value_(std::move(input_value)) {}
 
   std::vector<NodeId> run(const Graph& g, Args args) {
     IdVec<NodeId, NodeId> made(g.size());
@@ -92,7 +91,12 @@ class Lowering {
       if (b_.type(n).kind == Type::Kind::any)
         return fail("an operand's type is known only at run time");
     }
-    OnnxCall call{b_, node, {}, {}, [this](NodeId n) { return value_of(n); }};
+    OnnxCall call{b_,
+                  node,
+                  {},
+                  {},
+                  [this](NodeId n) { return value_of(n); },
+                  [this](const Graph& g, Args args) { return run(g, args); }};
     size_t next = 0;
     for (int64_t present : node.present)
       call.inputs.push_back(present ? operands[next++] : NodeId());
@@ -104,7 +108,6 @@ class Lowering {
     return results;
   }
 
-  std::vector<std::pair<std::string, Tensor>> pinned;
   std::vector<std::string> deferred;
 
  private:
@@ -170,12 +173,7 @@ class Lowering {
   std::optional<Tensor> fold(NodeId id) {
     Node n = b_.graph().nodes[id];  // copies: folding operands may grow nothing, but stays safe
     Type type = b_.type(id);
-    if (n.op == kInputOp) {
-      auto it = input_values_.find(id);
-      if (it == input_values_.end()) return std::nullopt;
-      pinned.push_back(it->second);
-      return it->second.second;
-    }
+    if (n.op == kInputOp) return input_value_ ? input_value_(id) : std::nullopt;
     const OpDef& def = op_def(n);
     if (!type.is_static() || def.kind == Kind::opaque || def.kind == Kind::random)
       return std::nullopt;
@@ -213,7 +211,7 @@ class Lowering {
   }
 
   GraphBuilder& b_;
-  std::map<NodeId, std::pair<std::string, Tensor>> input_values_;
+  InputValue input_value_;
   std::map<NodeId, std::optional<Tensor>> folded_;
 };
 
@@ -233,9 +231,16 @@ Value evaluate_onnx(const EvalContext& c, const OnnxNode& node, std::span<const 
   if (c.arithmetic != Arithmetic::own) throw Inexact(str("host node ", node.type));
   Lowering lowering(b, {});
   auto results = lowering.try_lower(node, operands);
-  if (!results) throw Error(str(node.type, " cannot be run: ", results.error()));
-  for (size_t i = 0; i < results->size(); ++i) b.output(str("y", i), (*results)[i]);
-  auto outputs = evaluate(std::move(b).build(), inputs);
+  std::vector<Value> outputs;
+  if (results) {
+    for (size_t i = 0; i < results->size(); ++i) b.output(str("y", i), (*results)[i]);
+    outputs = evaluate(std::move(b).build(), inputs);
+  } else {
+    OnnxEntry entry = find_onnx(node.domain, node.type, node.version);
+    if (!entry.row || !entry.row->run)
+      throw Error(str(node.type, " cannot be run: ", results.error()));
+    outputs = entry.row->run(node, values);
+  }
   if (node.outputs == 1) return std::move(outputs[0]);
   return Value::tuple(std::move(outputs));
 }
@@ -246,8 +251,9 @@ NodeId add_onnx_node(GraphBuilder& b, const OnnxNode& node, Args operands) {
   return b.op("onnx", operands, to_attrs(node));
 }
 
-std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args) {
-  return Lowering(b, {}).run(onnx, args);
+std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args,
+                               InputValue input_value) {
+  return Lowering(b, std::move(input_value)).run(onnx, args);
 }
 
 Lowered lower_onnx(const Graph& onnx, const LowerOptions& options) {
@@ -260,10 +266,16 @@ Lowered lower_onnx(const Graph& onnx, const LowerOptions& options) {
     if (auto it = options.input_values.find(i.name); it != options.input_values.end())
       values.insert({n, *it});
   }
-  Lowering lowering(b, std::move(values));
+  std::vector<std::pair<std::string, Tensor>> pinned;
+  Lowering lowering(b, [&](NodeId n) -> std::optional<Tensor> {
+    auto it = values.find(n);
+    if (it == values.end()) return std::nullopt;
+    pinned.push_back(it->second);
+    return it->second.second;
+  });
   auto results = lowering.run(onnx, args);
   for (size_t i = 0; i < results.size(); ++i) b.output(onnx.outputs[i].name, results[i]);
-  return {std::move(b).build(), std::move(lowering.pinned), std::move(lowering.deferred)};
+  return {std::move(b).build(), std::move(pinned), std::move(lowering.deferred)};
 }
 
 std::vector<OpDef> opaque_ops() {

@@ -4,7 +4,9 @@
 // it is lowered by the same row with the actual values at hand (decision 0004).
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ir/graph.h"
@@ -28,9 +30,13 @@ struct Lowered {
 
 Lowered lower_onnx(const Graph& onnx, const LowerOptions& options = {});
 
+// The value of an input node of the graph under construction, where it is known.
+using InputValue = std::function<std::optional<Tensor>(NodeId)>;
+
 // Lowers the nodes of a subgraph (a body of If, Loop, Scan, or a function) into `b`; `args` stand
 // for its inputs. Nodes that cannot be lowered stay `onnx` nodes.
-std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args);
+std::vector<NodeId> lower_into(GraphBuilder& b, const Graph& onnx, Args args,
+                               InputValue input_value = {});
 
 // Adds an `onnx` node; operands are the present inputs, then captured values.
 NodeId add_onnx_node(GraphBuilder& b, const OnnxNode& node, Args operands);

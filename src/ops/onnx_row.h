@@ -7,6 +7,7 @@
 #include <climits>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ class OnnxCall {
   std::vector<NodeId> inputs;    // invalid where absent
   std::vector<NodeId> captured;  // values that subgraphs refer to, in the order of `captures`
   std::function<std::optional<Tensor>(NodeId)> value_of;
+  // Lowers the nodes of a subgraph in place (the branch of an If that is taken); args stand for its
+  // inputs. What cannot be lowered is deferred node by node.
+  std::function<std::vector<NodeId>(const Graph&, std::span<const NodeId>)> inline_graph;
 
   int64_t version() const { return node.version; }
   bool has(size_t i) const { return i < inputs.size() && inputs[i].valid(); }
@@ -101,6 +105,9 @@ struct OnnxRow {
   // none where this opset cannot say it: then the operator's expansion is written.
   std::function<Result<std::vector<NodeId>>(OnnxCall&)> lower = nullptr;
   std::function<std::vector<NodeId>(OnnxWriter&)> raise = nullptr;
+  // The last resort on the host, where lowering fails even with all values at hand (a Loop whose
+  // states change their types): operands are the present inputs, then captured values.
+  std::function<std::vector<Value>(const OnnxNode&, std::span<const Value>)> run = nullptr;
   bool lower_only = false;  // another spelling: read, never written
 };
 
