@@ -14,6 +14,8 @@ namespace emend {
 // An input or output as the file declared it; the type in the graph is what it was specialised to.
 struct Declaration {
   std::string name, doc;
+  // In the file's words: unknown dimensions are -1; of unknown rank, `any` with the element type.
+  Type type;
   bool has_shape = true;
   // Per dimension: the symbol (dim_param) it had, or "" if it was a number.
   std::vector<std::string> symbols;
@@ -32,8 +34,11 @@ struct ModelInfo {
   std::vector<std::string> specialised;
   // Inputs whose values were used as shapes: the program is right for these values only.
   std::vector<std::pair<std::string, Tensor>> pinned;
-  // Symbols for which the program holds at every size, so that an export may keep them.
-  std::vector<std::string> polymorphic;
+  // Symbolic dimensions that nobody gave a size, and the default they took. An export keeps those
+  // for which the program proves to be the same at other sizes.
+  std::map<std::string, int64_t> defaulted;
+  // Nodes that stay ONNX nodes, with the reason: "NonZero_3 (NonZero): ...".
+  std::vector<std::string> deferred;
   bool external_data = false;  // the file kept its weights in a second file
 };
 

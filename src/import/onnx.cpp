@@ -1,0 +1,104 @@
+#include "import/onnx.h"
+
+#include <algorithm>
+
+#include "import/sizes.h"
+#include "import/structure.h"
+#include "import/tensor.h"
+#include "onnx/read.h"
+#include "ops/onnx_lower.h"
+
+namespace emend {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> pairs(const std::vector<onnx::StringPair>& list) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& p : list) out.emplace_back(p.key, p.value);
+  return out;
+}
+
+Declaration declaration(const onnx::ValueInfo& v) {
+  Declaration d{.name = v.name, .doc = v.doc_string, .metadata = pairs(v.metadata_props)};
+  if (!v.type) return d;
+  d.type = declared_type(*v.type);
+  auto* tensor = std::get_if<onnx::TensorType>(&v.type->value);
+  d.has_shape = tensor && tensor->shape;
+  for (size_t i = 0; d.has_shape && i < tensor->shape->dim.size(); ++i)
+    d.symbols.push_back(symbol_of(tensor->shape->dim[i], v.name, i));
+  return d;
+}
+
+ModelInfo model_info(const onnx::Model& m, const std::vector<const onnx::ValueInfo*>& inputs) {
+  ModelInfo info;
+  info.ir_version = m.ir_version;
+  info.opsets = opset_versions(m.opset_import);
+  info.producer = m.producer_name;
+  info.producer_version = m.producer_version;
+  info.domain = m.domain;
+  info.doc = m.doc_string;
+  info.graph_name = m.graph.name;
+  info.graph_doc = m.graph.doc_string;
+  info.model_version = m.model_version;
+  info.metadata = pairs(m.metadata_props);
+  info.graph_metadata = pairs(m.graph.metadata_props);
+  for (const auto* i : inputs) info.inputs.push_back(declaration(*i));
+  for (const auto& o : m.graph.output) info.outputs.push_back(declaration(o));
+  info.external_data = m.had_external_data;
+  return info;
+}
+
+void check_options(const onnx::Model& m, const ImportOptions& options) {
+  const auto check = [&](const std::string& name) {
+    auto found = std::any_of(m.graph.input.begin(), m.graph.input.end(),
+                             [&](const auto& i) { return i.name == name; });
+    if (found) return;
+    std::vector<std::string> names;
+    for (const auto& i : m.graph.input) names.push_back(i.name);
+    throw Error(
+        str("there is no input ", emend::quoted(name), "; the inputs are ", join(names, ", ")));
+  };
+  for (const auto& [name, shape] : options.shapes) check(name);
+  for (const auto& [name, value] : options.input_values) check(name);
+}
+
+Model import_wire(const onnx::Model& m, const ImportOptions& options) {
+  if (m.ir_version > kNewestIr) {
+    throw Error(
+        str("IR version ", m.ir_version, " is newer than ", kNewestIr, ", the newest one known"));
+  }
+  check_options(m, options);
+  auto inputs = proper_inputs(m, options);
+  Sizes sizes(inputs, options);
+  LowerOptions lower;
+  for (const auto& [name, value] : options.input_values) {
+    if (value.is_tensor()) lower.input_values.insert({name, value.tensor});
+  }
+  Lowered lowered = lower_onnx(onnx_structure(m, inputs, sizes), lower);
+
+  Model model{std::move(lowered.graph), model_info(m, inputs)};
+  model.info.defaulted = sizes.defaulted();
+  model.info.specialised = sizes.notes();
+  for (const auto& [name, value] : lowered.pinned) {
+    auto known = std::find_if(model.info.pinned.begin(), model.info.pinned.end(),
+                              [&, &name = name](const auto& p) { return p.first == name; });
+    if (known != model.info.pinned.end()) continue;
+    model.info.pinned.emplace_back(name, value);
+    model.info.specialised.push_back(str("the value of input ", emend::quoted(name), " is fixed"));
+  }
+  model.info.deferred = std::move(lowered.deferred);
+  return model;
+}
+
+}  // namespace
+
+Model import_onnx(const std::filesystem::path& path, const ImportOptions& options) {
+  onnx::Model wire = onnx::read_model(path);
+  return with_note([&] { return path.string(); }, [&] { return import_wire(wire, options); });
+}
+
+Model import_onnx(const SharedBytes& bytes, const std::string& name, const ImportOptions& options) {
+  onnx::Model wire = onnx::read_model(bytes, name);
+  return with_note([&] { return name; }, [&] { return import_wire(wire, options); });
+}
+
+}  // namespace emend

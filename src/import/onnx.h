@@ -1,0 +1,33 @@
+// ONNX files to programs, in three steps: the wire format becomes a graph of `onnx` nodes that says
+// what the file says (structure.h), symbolic dimensions get sizes on the way (sizes.h), and the
+// operator table turns those nodes into operators (ops/onnx_lower.h). Weights stay in the mapped
+// file. Whatever is wrong with a file ends in one Error naming the file, the node and the reason.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/shared_bytes.h"
+#include "ir/model.h"
+
+namespace emend {
+
+struct ImportOptions {
+  std::map<std::string, Dims> shapes;      // of inputs, by name (--shape x:1x3x224x224)
+  std::map<std::string, int64_t> symbols;  // sizes of symbolic dimensions (--shape N=8)
+  // Values of inputs: they give shapes, and where a shape depends on one it is pinned.
+  std::map<std::string, Value> input_values;
+};
+
+Model import_onnx(const std::filesystem::path& path, const ImportOptions& options = {});
+// From memory; `name` stands for the file in messages.
+Model import_onnx(const SharedBytes& bytes, const std::string& name,
+                  const ImportOptions& options = {});
+
+// The newest versions that are understood; newer files are refused, since a known name may have got
+// another meaning.
+inline constexpr int64_t kNewestOpset = 27;
+inline constexpr int64_t kNewestIr = 13;
+
+}  // namespace emend

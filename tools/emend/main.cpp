@@ -1,0 +1,134 @@
+// The command line: global options, the list of verbs, and what an error becomes.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "base/atomic_file.h"
+#include "base/parallel.h"
+#include "verb.h"
+
+namespace emend {
+
+void Globals::report(const Json& facts) const {
+  if (json.empty()) return;
+  if (json == "-") {
+    std::cout << facts.text();
+    return;
+  }
+  AtomicFile file(json);
+  file.write(facts.text());
+  file.commit();
+}
+
+void Globals::say(const std::string& line) const {
+  if (!quiet) std::cerr << line << '\n';
+}
+
+void add_shape_option(CLI::App& command, std::vector<std::string>& shapes) {
+  command.add_option("--shape", shapes, "shape of an input (x:1x3x224x224) or of a symbol (N=8)")
+      ->type_name("SHAPE");
+}
+
+void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options) {
+  const auto size = [](const std::string& whole, const std::string& text) {
+    char* end = nullptr;
+    long long v = std::strtoll(text.c_str(), &end, 10);
+    if (text.empty() || *end || v < 0) {
+      throw UsageError{str("--shape ", whole, ": ", emend::quoted(text), " is not a size")};
+    }
+    return static_cast<int64_t>(v);
+  };
+  for (const auto& s : shapes) {
+    // Names may hold colons, sizes may not.
+    if (auto colon = s.rfind(':'); colon != std::string::npos) {
+      std::string list = s.substr(colon + 1);
+      for (char& c : list) c = c == ',' ? 'x' : c;
+      Dims dims;
+      if (!list.empty()) {
+        for (const auto& part : split(list, 'x')) dims.push_back(size(s, part));
+      }
+      options.shapes[s.substr(0, colon)] = dims;
+    } else if (auto equals = s.rfind('='); equals != std::string::npos) {
+      options.symbols[s.substr(0, equals)] = size(s, s.substr(equals + 1));
+    } else {
+      throw UsageError{str("--shape ", s, ": expected NAME:1x3x224x224 or SYMBOL=8")};
+    }
+  }
+}
+
+namespace {
+
+using MakeVerb = Verb (*)(CLI::App&, const Globals&);
+constexpr MakeVerb kVerbs[] = {conformance_verb};
+
+void add_globals(CLI::App& app, Globals& g) {
+  app.add_option("--json", g.json, "write the same facts as JSON to this file ('-': stdout)")
+      ->type_name("FILE");
+  app.add_flag("-q,--quiet", g.quiet, "nothing on stderr but errors");
+  app.add_option("--threads", g.threads, "how many threads to use (0: as many as there are)")
+      ->envname("EMEND_THREADS");
+  app.add_option("--seed", g.seed, "seed of everything random");
+}
+
+// `emend in.onnx out.onnx` means `emend optimize in.onnx out.onnx`.
+std::vector<std::string> with_default_verb(int argc, char** argv, const CLI::App& app) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  for (const auto& a : args) {
+    if (a.starts_with("-")) continue;
+    auto verbs = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == a; });
+    if (verbs.empty() && a.ends_with(".onnx")) args.insert(args.begin(), "optimize");
+    break;
+  }
+  return args;
+}
+
+int run(int argc, char** argv) {
+  Globals globals;
+  globals.color = isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+  CLI::App app{"Emend makes tensor programs faster, and proves that they stay the same."};
+  app.name("emend");
+  app.set_version_flag("--version", std::string("emend ") + EMEND_VERSION);
+  app.require_subcommand(1);
+  add_globals(app, globals);
+  app.fallthrough();
+  std::vector<Verb> verbs;
+  for (MakeVerb make : kVerbs) verbs.push_back(make(app, globals));
+  try {
+    auto args = with_default_verb(argc, argv, app);
+    std::reverse(args.begin(), args.end());  // as CLI11 takes them
+    app.parse(std::move(args));
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  set_thread_count(globals.threads);
+  for (const Verb& v : verbs) {
+    if (v.command->parsed()) return v.run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace emend
+
+int main(int argc, char** argv) {
+  using namespace emend;
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& e) {
+    std::cerr << "emend: " << e.message << '\n';
+    return kUsage;
+  } catch (const Error& e) {
+    std::cerr << "emend: " << e.what() << '\n';
+    return kBadModel;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "emend: out of memory\n";
+    return kBadModel;
+  } catch (const std::exception& e) {
+    std::cerr << "emend: internal error: " << e.what() << '\n';
+    return kInternalError;
+  }
+}

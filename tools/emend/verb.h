@@ -1,0 +1,59 @@
+// The verbs of the command `emend`: one file each, which adds a subcommand with its options and
+// says what to do. main.cpp lists them. Results go to stdout, everything else to stderr.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+#include "import/onnx.h"
+
+namespace emend {
+
+// The contract of the command line.
+enum ExitCode : int {
+  kOk = 0,
+  kInternalError = 1,
+  kUsage = 2,
+  kBadModel = 3,  // unsupported or invalid
+  kDifferent = 4,
+  kGateFailed = 5,
+  kNothingGained = 6,
+  kInterrupted = 130,
+};
+
+// A mistake in the command line that only shows once it is looked at: exit code 2.
+struct UsageError {
+  std::string message;
+};
+
+// Options that mean the same for every verb.
+struct Globals {
+  std::string json;  // a file, "-" for stdout, or none
+  bool quiet = false;
+  int threads = 0;
+  uint64_t seed = 0;
+  bool color = false;  // stdout is a terminal and NO_COLOR is not set
+
+  // Writes the report where --json asked for it.
+  void report(const Json& facts) const;
+  // A line on stderr, unless --quiet.
+  void say(const std::string& line) const;
+};
+
+struct Verb {
+  CLI::App* command;
+  std::function<int()> run;
+};
+
+// Each adds its subcommand to `app`. Options live as long as the Verb's function.
+Verb conformance_verb(CLI::App& app, const Globals& globals);
+
+// --shape x:1x3x224x224 (a whole input) or N=8 (a symbolic dimension), any number of times.
+void add_shape_option(CLI::App& command, std::vector<std::string>& shapes);
+void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options);
+
+}  // namespace emend
