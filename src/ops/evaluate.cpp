@@ -1,16 +1,14 @@
 #include "ops/evaluate.h"
 
+#include <cstring>
+
 #include "ops/build.h"
-#include "ops/exact.h"
 #include "ops/families.h"
+#include "ops/symbol.h"
 #include "ops/table.h"
 
 namespace emend {
 namespace {
-
-bool is_exact(Arithmetic a) {
-  return a == Arithmetic::integer || a == Arithmetic::field;
-}
 
 Value evaluate_expansion(const EvalContext& c, std::span<const Value> values) {
   Graph g = expansion(*c.def, c.attrs, c.types);
@@ -114,6 +112,11 @@ Tensor converted(const Tensor& t, Arithmetic a) {
         case Arithmetic::integer:
           store_int(stored, out, at, CheckedInt::of(t.real(i)).v);
           break;
+        case Arithmetic::symbol: {
+          Symbol v = Symbol::of(t.real(i));
+          std::memcpy(out + at * sizeof v, &v, sizeof v);
+          break;
+        }
         default:
           store_real(stored, out, at, t.real(i));
       }

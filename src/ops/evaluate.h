@@ -19,7 +19,13 @@ enum class Arithmetic : uint8_t {
   real64,   // double precision throughout
   integer,  // exact 64-bit integers; overflow and division throw Inexact
   field,    // the prime field of 2^61 - 1; what is no rational function throws Inexact
+  symbol,   // pairs of residues (symbol.h): exp is exact, other functions are uninterpreted
 };
+
+// Floats do not hold floats.
+inline bool is_exact(Arithmetic a) {
+  return a == Arithmetic::integer || a == Arithmetic::field || a == Arithmetic::symbol;
+}
 
 // Thrown when an operator has no meaning in the arithmetic asked for.
 class Inexact : public std::exception {

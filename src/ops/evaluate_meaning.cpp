@@ -131,7 +131,10 @@ void move_elements(const Meaning& m, const Stored& source, DType dtype, std::byt
     std::byte fill[16] = {};
     if (m.reads.back().outside) {
       double v = *m.reads.back().outside;
-      if (source.encoded && dtype == DType::u64) {
+      if (source.encoded && dtype == DType::c128) {
+        Symbol symbol = Symbol::of(v);
+        std::memcpy(fill, &symbol, sizeof symbol);
+      } else if (source.encoded && dtype == DType::u64) {
         store_int(dtype, fill, 0, static_cast<int64_t>(Mod61::of(v).v));
       } else if (source.encoded && dtype == DType::i64) {
         store_int(dtype, fill, 0, CheckedInt::of(v).v);
@@ -231,6 +234,9 @@ bool is_float_like(DType t) {
 }  // namespace
 
 DType stored_dtype(Arithmetic a, DType t) {
+  static_assert(sizeof(Symbol) == 16, "a Symbol is stored in the place of a c128");
+  // Comparisons of uninterpreted values are uninterpreted too.
+  if (a == Arithmetic::symbol && t == DType::boolean) return DType::c128;
   if (!is_float(t)) return t;
   switch (a) {
     case Arithmetic::own:
@@ -241,6 +247,8 @@ DType stored_dtype(Arithmetic a, DType t) {
       return DType::i64;
     case Arithmetic::field:
       return DType::u64;
+    case Arithmetic::symbol:
+      return DType::c128;
   }
   return t;
 }
@@ -251,14 +259,15 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
   if (movement && declared == DType::string) return move_strings(m, operands, std::move(shape));
   DType result = stored_dtype(a, declared);
   std::vector<Stored> stored;
-  bool any_float = is_float_like(declared), any_complex = is_complex(declared), any_u64 = false;
+  bool any_float = is_float_like(declared) || result != declared,
+       any_complex = is_complex(declared), any_u64 = false;
   bool only_f32 = !is_float(declared) || declared == DType::f32;
   for (size_t i = 0; i < operands.size(); ++i) {
     DType t = types[i].dtype;
-    bool exact = (a == Arithmetic::field || a == Arithmetic::integer) && is_float(t);
+    bool exact = is_exact(a) && stored_dtype(a, t) != t;
     stored.push_back({operands[i].dtype(), exact, operands[i].shape(),
                       row_major_strides(operands[i].shape()), operands[i].data()});
-    any_float |= is_float_like(t);
+    any_float |= is_float_like(t) || exact;
     any_complex |= is_complex(t);
     any_u64 |= t == DType::u64;
     if (is_float(t) && t != DType::f32) only_f32 = false;
@@ -276,6 +285,8 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
           return evaluate_as<Mod61>(m, stored, result, out);
         case Arithmetic::integer:
           return evaluate_as<CheckedInt>(m, stored, result, out);
+        case Arithmetic::symbol:
+          return evaluate_as<Symbol>(m, stored, result, out);
         case Arithmetic::real64:
           return evaluate_as<double>(m, stored, result, out);
         case Arithmetic::own:

@@ -26,6 +26,11 @@ T load_as(const Stored& s, size_t at) {
   if constexpr (std::is_same_v<T, Mod61>) {
     if (s.encoded) return Mod61(static_cast<uint64_t>(load_int(DType::u64, s.data, at)));
     return Mod61::of(load_int(s.dtype, s.data, at));
+  } else if constexpr (std::is_same_v<T, Symbol>) {
+    if (!s.encoded) return Symbol::of(load_int(s.dtype, s.data, at));
+    Symbol v;
+    std::memcpy(&v, s.data + at * sizeof(Symbol), sizeof(Symbol));
+    return v;
   } else if constexpr (std::is_same_v<T, CheckedInt>) {
     return CheckedInt(load_int(s.dtype, s.data, at));
   } else if constexpr (std::is_same_v<T, std::complex<double>>) {
@@ -45,7 +50,10 @@ T load_as(const Stored& s, size_t at) {
 
 template <class T>
 void store_as(DType dtype, std::byte* data, size_t at, const T& v) {
-  if constexpr (kIsExact<T>) {
+  if constexpr (std::is_same_v<T, Symbol>) {
+    if (dtype != DType::c128) throw Inexact("an integer depends on a real number");
+    std::memcpy(data + at * sizeof(Symbol), &v, sizeof(Symbol));
+  } else if constexpr (kIsExact<T>) {
     store_int(dtype, data, at, static_cast<int64_t>(v.v));
   } else if constexpr (std::is_same_v<T, std::complex<double>>) {
     if (is_complex(dtype)) {

@@ -10,11 +10,13 @@
 
 #include "ops/exact.h"
 #include "ops/scalar.h"
+#include "ops/symbol.h"
 
 namespace emend {
 
 template <class T>
-inline constexpr bool kIsExact = std::is_same_v<T, Mod61> || std::is_same_v<T, CheckedInt>;
+inline constexpr bool kIsExact =
+    std::is_same_v<T, Mod61> || std::is_same_v<T, CheckedInt> || std::is_same_v<T, Symbol>;
 template <class T>
 inline constexpr bool kIsReal = std::is_floating_point_v<T>;
 template <class T>
@@ -50,6 +52,12 @@ T truth(bool b) {
   return b ? number<T>(1) : T();
 }
 
+// The value of select(c, a, b).
+template <class T>
+T choose(const T& c, const T& a, const T& b) {
+  return is_true(c) ? a : b;
+}
+
 template <class T>
 [[noreturn]] T no_such(Fn fn) {
   throw Inexact(str(info(fn).name, " has no exact value"));
@@ -78,6 +86,9 @@ T power(T a, T b) {
       a = static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(a));
     }
     return result;
+  } else if constexpr (std::is_same_v<T, Symbol>) {
+    if (b.p.v <= 64) return int_pow(a, static_cast<int64_t>(b.p.v));
+    return uninterpreted(Fn::pow, a, b);
   } else {
     auto exponent = static_cast<int64_t>(b.v);
     if (exponent < 0 || exponent > 64) return no_such<T>(Fn::pow);
@@ -224,6 +235,18 @@ T apply(Fn fn, T x) {
       default:
         return no_such<T>(fn);
     }
+  } else if constexpr (std::is_same_v<T, Symbol>) {
+    switch (fn) {
+      case Fn::neg:
+        return -x;
+      case Fn::exp:
+        return x.exponential();
+      case Fn::logical_not:
+        if (x.is_zero() || x.is_one()) return truth<T>(x.is_zero());
+        return uninterpreted(fn, x);
+      default:
+        return uninterpreted(fn, x);
+    }
   } else {
     switch (fn) {
       case Fn::neg:
@@ -278,6 +301,17 @@ T apply(Fn fn, T a, T b) {
       return quotient(a, b);
     case Fn::pow:
       return power(a, b);
+    default:
+      break;
+  }
+  if constexpr (std::is_same_v<T, Symbol>) {
+    bool known = (a.is_zero() || a.is_one()) && (b.is_zero() || b.is_one());
+    bool logical = fn == Fn::logical_and || fn == Fn::logical_or || fn == Fn::logical_xor;
+    if (fn == Fn::eq && a == b) return truth<T>(true);
+    if ((fn == Fn::max || fn == Fn::min) && a == b) return a;
+    if (!(known && logical)) return uninterpreted(fn, a, b);
+  }
+  switch (fn) {
     case Fn::eq:
       return truth<T>(a == b);
     case Fn::logical_and:
@@ -369,7 +403,7 @@ class ScalarMachine {
       binary(in.fn, n, a, at[static_cast<size_t>(in.b)], out);
     } else {
       const T *b = at[static_cast<size_t>(in.b)], *c = at[static_cast<size_t>(in.c)];
-      for (size_t i = 0; i < n; ++i) out[i] = is_true(a[i]) ? b[i] : c[i];
+      for (size_t i = 0; i < n; ++i) out[i] = choose(a[i], b[i], c[i]);
     }
   }
   // The commonest functions get a loop of their own, which the compiler vectorises.
