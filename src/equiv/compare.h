@@ -1,0 +1,60 @@
+// Are two programs equal? Three answers, by the law of evidence: equal (with the method), different
+// (with a witness), or unknown. Equal is said only of what was compared region by region; different
+// only of what was seen to differ by more than rounding can explain; two equal programs are never
+// called different.
+//
+// Both programs are swept from the inputs on. Nodes that are the same expression over equal nodes
+// are equal. Others whose values coincide on random inputs are candidates; the region between a
+// candidate pair and the nearest nodes already known equal is then compared with fresh values at
+// the cut:
+//   symbols   random residues, exp exact, other functions uninterpreted (ops/symbol.h)
+//   integers  exact, for max, relu, pooling and comparisons
+//   doubles   the rest, and constants that were folded: within the rounding of one constant
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace emend {
+
+struct CompareOptions {
+  uint64_t seed = 1;
+  double max_operations = 2e10;        // of a whole run in doubles; above it no witness is sought
+  double max_region_operations = 4e8;  // of a region in exact arithmetic
+  // Values of inputs, where random ones would not do (indices into tables ...); by position.
+  std::vector<Tensor> inputs = {};
+};
+
+struct Verdict {
+  enum class Kind : uint8_t { equal, different, unknown };
+  Kind kind = Kind::unknown;
+  std::string method;  // "same expression", "symbols", "integers", "doubles"; the weakest one used
+  std::string reason;  // one sentence for people
+  std::map<std::string, int> regions;  // how many regions each method settled
+  // The worst output of a whole run in double precision, where one was made.
+  struct Worst {
+    std::string output;
+    Dims position;
+    double abs = 0, rel = 0;  // rel: to the largest magnitude of that output
+    double a = 0, b = 0;
+  } worst;
+};
+
+std::string_view to_text(Verdict::Kind k);
+
+Verdict compare(const Graph& a, const Graph& b, const CompareOptions& options = {});
+
+// The largest difference between two lists of outputs; integers, bools and strings count as wholly
+// different when they differ. Shapes must agree.
+Verdict::Worst worst_difference(const Graph& names, std::span<const Value> a,
+                                std::span<const Value> b);
+
+// Values for the inputs of a program: normal floats, small integers, bools; the same for equal
+// seeds.
+std::vector<Value> random_inputs(const Graph& g, uint64_t seed, double scale = 1);
+
+}  // namespace emend

@@ -1,0 +1,81 @@
+#include <gtest/gtest.h>
+
+#include "equiv/compare.h"
+#include "text/text.h"
+
+namespace emend {
+namespace {
+
+Verdict verdict(std::string_view a, std::string_view b) {
+  return compare(parse_graph(a), parse_graph(b));
+}
+
+#define EXPECT_EQUAL(a, b, how)                                                \
+  do {                                                                         \
+    Verdict v = verdict(a, b);                                                 \
+    EXPECT_EQ(to_text(v.kind), "equal") << v.reason << " rel " << v.worst.rel; \
+    EXPECT_EQ(v.method, how);                                                  \
+  } while (false)
+
+TEST(Equiv, SameExpressionUpToCommutation) {
+  EXPECT_EQUAL("graph(x: f32[3], y: f32[3]) { return add(x, y) }",
+               "graph(a: f32[3], b: f32[3]) { return add(b, a) }", "same expression");
+}
+
+TEST(Equiv, PolynomialIdentities) {
+  EXPECT_EQUAL("graph(a: f32[2,3], b: f32[3,4], c: f32[4,5]) { return matmul(matmul(a, b), c) }",
+               "graph(a: f32[2,3], b: f32[3,4], c: f32[4,5]) { return matmul(a, matmul(b, c)) }",
+               "symbols");
+  EXPECT_EQUAL("graph(x: f32[2,3], y: f32[2,3], z: f32[2,3]) { return mul(x, add(y, z)) }",
+               "graph(x: f32[2,3], y: f32[2,3], z: f32[2,3]) { return add(mul(x, y), mul(z, x)) }",
+               "symbols");
+}
+
+TEST(Equiv, ExpKeepsItsAlgebra) {
+  EXPECT_EQUAL("graph(x: f32[4], y: f32[4]) { return exp(add(x, y)) }",
+               "graph(x: f32[4], y: f32[4]) { return mul(exp(x), exp(y)) }", "symbols");
+  // softmax with and without the subtracted maximum
+  EXPECT_EQUAL(
+      "graph(x: f32[2,4]) { %1 = exp(sub(x, reduce_max[axes=[1]](x))) return div(%1, "
+      "reduce_sum[axes=[1]](%1)) }",
+      "graph(x: f32[2,4]) { %1 = exp(x) return div(%1, reduce_sum[axes=[1]](%1)) }", "symbols");
+}
+
+TEST(Equiv, OrderIsExactOnIntegers) {
+  EXPECT_EQUAL("graph(x: f32[5]) { return relu(relu(x)) }", "graph(x: f32[5]) { return relu(x) }",
+               "integers");
+  EXPECT_EQUAL("graph(x: f32[5], y: f32[5]) { return max(x, y) }",
+               "graph(x: f32[5], y: f32[5]) { return add(x, relu(sub(y, x))) }", "integers");
+  EXPECT_EQUAL("graph(x: f32[3,4]) { return reduce_max[keepdims=false](x) }",
+               "graph(x: f32[3,4]) { return reduce_max[axes=[0], "
+               "keepdims=false](reduce_max[axes=[1], keepdims=false](x)) }",
+               "integers");
+}
+
+TEST(Equiv, FoldedConstantsAreComparedWithinRounding) {
+  EXPECT_EQUAL(
+      "graph(x: f32[2]) { return mul(mul(x, constant f32[2]{0.1, 0.3}), constant f32[2]{0.7, 0.9}) "
+      "}",
+      "graph(x: f32[2]) { return mul(x, constant f32[2]{0.07, 0.27}) }", "doubles");
+}
+
+TEST(Equiv, DifferencesAreSeenOrAtLeastNotCalledEqual) {
+  EXPECT_EQ(
+      verdict("graph(x: f32[8]) { return relu(x) }", "graph(x: f32[8]) { return leaky_relu(x) }")
+          .kind,
+      Verdict::Kind::different);
+  EXPECT_EQ(verdict("graph(x: f32[2]) { return x }", "graph(x: f32[3]) { return x }").kind,
+            Verdict::Kind::different);
+  // Seen only where |x| is large.
+  EXPECT_NE(verdict("graph(x: f32[8]) { return min(x, constant f32[]{60.0}) }",
+                    "graph(x: f32[8]) { return min(x, constant f32[]{61.0}) }")
+                .kind,
+            Verdict::Kind::equal);
+  EXPECT_NE(verdict("graph(x: f32[2]) { return mul(x, constant f32[2]{0.5, 0.25}) }",
+                    "graph(x: f32[2]) { return mul(x, constant f32[2]{0.5, 0.25001}) }")
+                .kind,
+            Verdict::Kind::equal);
+}
+
+}  // namespace
+}  // namespace emend
