@@ -32,6 +32,12 @@ std::vector<OpDef> contraction_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> movement_ops();
 std::vector<OpDef> control_ops();
+std::vector<OpDef> softmax_ops();
+std::vector<OpDef> linear_ops();
+std::vector<OpDef> norm_ops();
+std::vector<OpDef> loss_ops();
+std::vector<OpDef> attention_ops();
+std::vector<OpDef> linear_attention_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend
