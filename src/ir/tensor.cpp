@@ -115,8 +115,13 @@ Type Value::type() const {
       for (const Value& v : items) types.push_back(v.type());
       return Type::tuple(std::move(types));
     }
-    case Type::Kind::sequence:
-      return Type::sequence(items.empty() ? Type::any() : items[0].type());
+    case Type::Kind::sequence: {
+      // Items may differ in shape: their type is one that all of them have.
+      Type item = items.empty() ? Type::any() : items[0].type();
+      for (const Value& v : items)
+        if (v.type() != item) item = Type::any();
+      return Type::sequence(std::move(item));
+    }
     case Type::Kind::optional:
       return Type::optional(items.empty() ? Type::any() : items[0].type());
     case Type::Kind::any:

@@ -23,6 +23,7 @@ std::vector<OpDef> make_table() {
            loss_ops,
            attention_ops,
            linear_attention_ops,
+           sequence_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));
