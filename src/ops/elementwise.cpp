@@ -1,4 +1,4 @@
-// Elementwise operators: one line each. From the body follow the reference value in every
+// Elementwise operators: one line each. Defaults that ONNX states as floats are floats. From the body follow the reference value in every
 // arithmetic, the text in C and CUDA, the derivative, the documentation row and the tests.
 #include "ops/families.h"
 #include "ops/table.h"
@@ -73,7 +73,7 @@ std::vector<OpDef> elementwise_ops() {
       unary({.name = "mish",  .body = x * tanh(softplus(x)), .traits = zero_to_zero, .onnx = {{.type = "Mish", .since = 18}}}),
       unary({.name = "swish", .body = x * sigmoid(attr("alpha") * x), .attrs = {{"alpha", 1.0}}, .traits = zero_to_zero,
              .onnx = {{.type = "Swish", .since = 24}}}),
-      unary({.name = "leaky_relu", .body = select(x < 0, attr("alpha") * x, x), .attrs = {{"alpha", 0.01}},
+      unary({.name = "leaky_relu", .body = select(x < 0, attr("alpha") * x, x), .attrs = {{"alpha", double{0.01f}}},
              .traits = zero_to_zero, .onnx = {{"LeakyRelu"}}}),
       unary({.name = "elu",  .body = select(x < 0, attr("alpha") * (exp(x) - 1), x), .attrs = {{"alpha", 1.0}},
              .traits = zero_to_zero, .onnx = {{"Elu"}}}),
@@ -83,7 +83,7 @@ std::vector<OpDef> elementwise_ops() {
              .attrs = {{"alpha", 1.67326319217681884765625}, {"gamma", 1.05070102214813232421875}},
              .traits = zero_to_zero, .onnx = {{"Selu"}}}),
       unary({.name = "hard_sigmoid", .body = max(0, min(1, attr("alpha") * x + attr("beta"))),
-             .attrs = {{"alpha", 0.2}, {"beta", 0.5}}, .onnx = {{"HardSigmoid"}}}),
+             .attrs = {{"alpha", double{0.2f}}, {"beta", 0.5}}, .onnx = {{"HardSigmoid"}}}),
       unary({.name = "thresholded_relu", .body = select(x > attr("alpha"), x, 0), .attrs = {{"alpha", 1.0}},
              .onnx = {{.type = "ThresholdedRelu", .since = 10}}}),
       unary({.name = "shrink",

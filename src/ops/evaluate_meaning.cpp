@@ -227,6 +227,12 @@ Tensor move_strings(const Meaning& m, std::span<const Tensor> operands, Dims sha
   return Tensor::of_strings(std::move(shape), std::move(moved));
 }
 
+bool has_fractions(const Scalar& s) {
+  return std::any_of(s.code.begin(), s.code.end(), [](const Instr& i) {
+    return i.fn == Fn::constant && std::isfinite(i.value) && i.value != std::floor(i.value);
+  });
+}
+
 bool is_float_like(DType t) {
   return is_float(t) || is_complex(t);
 }
@@ -295,6 +301,8 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
       if (only_f32) return evaluate_as<float>(m, stored, result, out);
       return evaluate_as<double>(m, stored, result, out);
     }
+    // An integer operator with a fractional attribute computes with it and truncates the result.
+    if (has_fractions(m.body)) return evaluate_as<double>(m, stored, result, out);
     if (any_u64 || declared == DType::u64) return evaluate_as<uint64_t>(m, stored, result, out);
     return evaluate_as<int64_t>(m, stored, result, out);
   });
