@@ -1,0 +1,54 @@
+// Identities of elementwise arithmetic.
+#include "rules/rule.h"
+
+namespace emend {
+
+std::vector<Rule> algebra_rules() {
+  // clang-format off
+  return {
+      always("add-zero",   "(add ?x 0)",           "?x"),
+      always("sub-zero",   "(sub ?x 0)",           "?x"),
+      always("zero-sub",   "(sub 0 ?x)",           "(neg ?x)"),
+      always("mul-one",    "(mul ?x 1)",           "?x"),
+      always("div-one",    "(div ?x 1)",           "?x"),
+      always("pow-one",    "(pow ?x 1)",           "?x"),
+      always("neg-neg",    "(neg (neg ?x))",       "?x"),
+      always("abs-neg",    "(abs (neg ?x))",       "(abs ?x)"),
+      always("add-neg",    "(add ?x (neg ?y))",    "(sub ?x ?y)", {}, "x:[a,b] y:~[a,b]"),
+      always("sub-neg",    "(sub ?x (neg ?y))",    "(add ?x ?y)", {}, "x:[a,b] y:~[a,b]"),
+      always("neg-sub",    "(neg (sub ?x ?y))",    "(sub ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
+      always("not-not",    "(logical_not (logical_not ?x))", "?x", {"(boolean ?x)"}, "x:bool[a,b]"),
+      always("where-same", "(where ?c ?x ?x)",     "?x", {}, "c:bool[a,b] x:[a,b]"),
+      always("idempotent", "(?f:idempotent_unary (?f ?x))", "(?f ?x)"),
+      always("max-same", "(max ?x ?x)", "?x"),
+      always("min-same", "(min ?x ?x)", "?x"),
+      always("and-same", "(logical_and ?x ?x)", "?x", {"(boolean ?x)"}, "x:bool[a,b]"),
+      always("or-same",  "(logical_or ?x ?x)",  "?x", {"(boolean ?x)"}, "x:bool[a,b]"),
+
+      // Constants gather at one place: what can be computed beforehand is.
+      always("sub-constant", "(sub ?x ?c)",       "(add ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      always("neg-mul",      "(neg (mul ?x ?c))", "(mul ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      always("mul-neg",      "(mul (neg ?x) ?c)", "(mul ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      reassociating(always("add-constants", "(add (add ?x ?a) ?b)", "(add ?x (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      reassociating(always("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+
+      both("add-commutes", "(add ?x ?y)", "(add ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
+      both("mul-commutes", "(mul ?x ?y)", "(mul ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
+      both("max-commutes", "(max ?x ?y)", "(max ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
+      both("min-commutes", "(min ?x ?y)", "(min ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
+      both("max-associates", "(max (max ?x ?y) ?z)", "(max ?x (max ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]"),
+      both("min-associates", "(min (min ?x ?y) ?z)", "(min ?x (min ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]"),
+      reassociating(both("add-associates", "(add (add ?x ?y) ?z)", "(add ?x (add ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]")),
+      reassociating(both("mul-associates", "(mul (mul ?x ?y) ?z)", "(mul ?x (mul ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]")),
+      reassociating(both("mul-distributes", "(mul (add ?x ?y) ?z)", "(add (mul ?x ?z) (mul ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]")),
+      reassociating(both("mul-over-sub",    "(mul (sub ?x ?y) ?z)", "(sub (mul ?x ?z) (mul ?y ?z))", {}, "x:[a,b] y:~[a,b] z:~[a,b]")),
+      reassociating(both("div-is-mul", "(div ?x ?y)", "(mul ?x (reciprocal ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]")),
+      both("sub-is-add", "(sub ?x ?y)", "(add ?x (neg ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]"),
+      both("relu-is-max", "(relu ?x)", "(max ?x 0)"),
+      both("relu-scale", "(relu (mul ?a ?x))", "(mul ?a (relu ?x))", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
+  };
+  // clang-format on
+}
+
+}  // namespace emend

@@ -1,0 +1,35 @@
+// Random instances of a rule's left side. The rule says the shapes of its operands,
+//   x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[c,1,1] y*:[a_i,b] m:bool[a,b] v:+[c]
+// in sizes that are drawn anew each time and differ pairwise; `~` is anything that broadcasts to
+// the shape, `+` has positive elements only, a size with _i is drawn for every repetition. Operands
+// that are not mentioned have the shape [a,b,c]. Attributes are drawn to fit the operator's
+// operands.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "ops/build.h"
+#include "rules/instance.h"
+
+namespace emend {
+
+struct Instance {
+  GraphBuilder builder;        // its inputs are the operands, in the order drawn
+  NodeId left;                 // the left side
+  Substitution substitution;   // terms are nodes of the builder
+  std::vector<bool> positive;  // per input: elements above zero only
+  std::string shapes;          // "x: f64[2,3], w: ...", for messages and to tell instances apart
+};
+
+enum class Sizes : uint8_t {
+  different,  // pairwise, groups aside: a wrong rule must not pass by coincidence
+  alike,      // mostly equal: a wrong rule must not escape because its types never agree
+};
+
+// nullopt when what was drawn does not fit together; the caller draws again.
+std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng);
+
+}  // namespace emend

@@ -1,0 +1,317 @@
+#include "rules/functions.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/families.h"
+
+namespace emend {
+namespace {
+
+using Facts = std::span<const Fact>;
+using Answer = Result<AttrValue>;
+
+// Arguments of the wrong sort are a mistake in the rule's text, which its test finds.
+const Operand& operand(const Fact& f) {
+  EMEND_ASSERT(std::holds_alternative<Operand>(f), "an operand is expected");
+  return std::get<Operand>(f);
+}
+const Dims& shape(const Fact& f) {
+  return operand(f).type->shape;
+}
+const AttrValue& attr(const Fact& f) {
+  EMEND_ASSERT(std::holds_alternative<AttrValue>(f), "an attribute is expected");
+  return std::get<AttrValue>(f);
+}
+const Dims& dims(const Fact& f) {
+  const Dims* d = attr(f).as<Dims>();
+  EMEND_ASSERT(d, "a list of integers is expected, not ", to_text(attr(f)));
+  return *d;
+}
+int64_t integer(const Fact& f) {
+  const int64_t* i = attr(f).as<int64_t>();
+  EMEND_ASSERT(i, "an integer is expected, not ", to_text(attr(f)));
+  return *i;
+}
+double number(const AttrValue& v) {
+  if (auto* i = v.as<int64_t>()) return static_cast<double>(*i);
+  if (auto* b = v.as<bool>()) return *b;
+  EMEND_ASSERT(v.as<double>(), "a number is expected, not ", to_text(v));
+  return *v.as<double>();
+}
+size_t place(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// f on integers, on reals, on lists, and on a list with one integer.
+template <class F>
+Answer arithmetic(const Fact& a, const Fact& b, const F& f) {
+  const AttrValue &x = attr(a), &y = attr(b);
+  const Dims *xs = x.as<Dims>(), *ys = y.as<Dims>();
+  if (!xs && !ys) {
+    if (x.as<double>() || y.as<double>()) return AttrValue(f(number(x), number(y)));
+    return AttrValue(f(integer(a), integer(b)));
+  }
+  if (xs && ys && xs->size() != ys->size()) return fail("lists of different length");
+  Dims out(xs ? xs->size() : ys->size());
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = f(xs ? (*xs)[i] : integer(a), ys ? (*ys)[i] : integer(b));
+  return AttrValue(std::move(out));
+}
+
+template <class Test>
+Answer every(const Dims& d, const Test& test) {
+  return AttrValue(std::all_of(d.begin(), d.end(), test));
+}
+
+// Every constant among the elements of an operand passes the test; false where it is unknown.
+template <class Test>
+bool every_element(const Operand& x, const Test& test) {
+  if (!x.constant) return false;
+  for (int64_t i = 0; i < x.constant->count(); ++i) {
+    if (!test(x.constant->real(i))) return false;
+  }
+  return true;
+}
+
+// Does s, aligned at the right with a shape of that rank, vary along dimension k at most?
+bool varies_only_along(const Dims& s, size_t rank, size_t k) {
+  if (s.size() > rank) return false;
+  size_t skip = rank - s.size();
+  for (size_t d = 0; d < s.size(); ++d) {
+    if (s[d] != 1 && skip + d != k) return false;
+  }
+  return true;
+}
+
+Answer filter_shape(Facts a) {
+  // [f,1,1,..]: one number per filter of the weights a[1]; a single number stays one.
+  if (shape(a[1]).empty()) return fail("weights without filters");
+  Dims out(shape(a[1]).size(), 1);
+  out[0] = count(shape(a[0]));
+  return AttrValue(out);
+}
+
+Answer channel_shape(Facts a) {
+  // [c,1,..] for the vector a[0]: its place in a result of the rank of a[1].
+  if (shape(a[1]).size() < 2) return fail("no channels");
+  Dims out(shape(a[1]).size() - 1, 1);
+  out[0] = count(shape(a[0]));
+  return AttrValue(out);
+}
+
+// Begins and ends of the spatial dimensions of pads for all dimensions.
+Answer spatial(Facts a) {
+  const Dims& pads = dims(a[0]);
+  size_t rank = pads.size() / 2;
+  if (rank < 2) return fail("no spatial dimensions");
+  Dims out;
+  for (size_t i = 0; i < pads.size(); ++i) {
+    if (i % rank >= 2) out.push_back(pads[i]);
+  }
+  return AttrValue(out);
+}
+
+Answer spatial_only(Facts a) {
+  const Dims& pads = dims(a[0]);
+  size_t rank = pads.size() / 2;
+  if (rank < 2) return AttrValue(false);
+  return AttrValue(pads[0] == 0 && pads[1] == 0 && pads[rank] == 0 && pads[rank + 1] == 0);
+}
+
+// Only dimensions of size one change their place, so that the elements keep their order.
+Answer keeps_order(Facts a) {
+  int64_t last = -1;
+  for (int64_t p : dims(a[1])) {
+    if (place(p) >= shape(a[0]).size()) return fail("no dimension ", p);
+    if (shape(a[0])[place(p)] == 1) continue;
+    if (p < last) return AttrValue(false);
+    last = p;
+  }
+  return AttrValue(true);
+}
+
+Answer constant(Facts a) {
+  return AttrValue(std::all_of(a.begin(), a.end(), [](const Fact& f) {
+    if (auto* many = std::get_if<std::vector<Operand>>(&f)) {
+      return std::all_of(many->begin(), many->end(), [](const Operand& x) { return x.constant; });
+    }
+    return operand(f).constant != nullptr;
+  }));
+}
+
+Answer sizes_along(Facts a) {
+  const auto* many = std::get_if<std::vector<Operand>>(&a[0]);
+  EMEND_ASSERT(many, "a starred variable is expected");
+  Dims out;
+  for (const Operand& x : *many) {
+    auto k = normal_axis(integer(a[1]), x.type->rank());
+    if (!k) return Failure{k.error()};
+    out.push_back(x.type->shape[place(*k)]);
+  }
+  return AttrValue(out);
+}
+
+Answer dim(Facts a) {
+  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
+  if (!k) return Failure{k.error()};
+  return AttrValue(shape(a[0])[place(*k)]);
+}
+
+Answer gather(Facts a) {
+  const Dims &from = dims(a[0]), &at = dims(a[1]);
+  Dims out;
+  for (int64_t i : at) {
+    if (i < 0 || place(i) >= from.size()) return fail("no item ", i);
+    out.push_back(from[place(i)]);
+  }
+  return AttrValue(out);
+}
+
+Answer inverse(Facts a) {
+  Dims out(dims(a[0]).size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    int64_t p = dims(a[0])[i];
+    if (p < 0 || place(p) >= out.size()) return fail("no permutation");
+    out[place(p)] = static_cast<int64_t>(i);
+  }
+  return AttrValue(out);
+}
+
+Answer iota(Facts a) {
+  if (integer(a[0]) < 0) return fail("a negative length");
+  Dims out(place(integer(a[0])));
+  std::iota(out.begin(), out.end(), 0);
+  return AttrValue(out);
+}
+
+Answer item(Facts a) {
+  int64_t i = integer(a[1]);
+  if (i < 0 || place(i) >= dims(a[0]).size()) return fail("no item ", i);
+  return AttrValue(dims(a[0])[place(i)]);
+}
+
+Answer same_shape(Facts a) {
+  if (auto* many = std::get_if<std::vector<Operand>>(&a[0])) {
+    return AttrValue(std::all_of(many->begin(), many->end(), [&](const Operand& x) {
+      return x.type->shape == many->front().type->shape;
+    }));
+  }
+  return AttrValue(
+      std::all_of(a.begin(), a.end(), [&](const Fact& f) { return shape(f) == shape(a[0]); }));
+}
+
+// Item by item, for two starred variables.
+Answer same_shapes(Facts a) {
+  const auto *xs = std::get_if<std::vector<Operand>>(&a[0]),
+             *ys = std::get_if<std::vector<Operand>>(&a[1]);
+  EMEND_ASSERT(xs && ys, "starred variables are expected");
+  return AttrValue(std::equal(
+      xs->begin(), xs->end(), ys->begin(), ys->end(),
+      [](const Operand& x, const Operand& y) { return x.type->shape == y.type->shape; }));
+}
+
+Answer different_axes(Facts a) {
+  int64_t rank = operand(a[2]).type->rank();
+  auto k = normal_axis(integer(a[0]), rank), m = normal_axis(integer(a[1]), rank);
+  return AttrValue(k && m && *k != *m);
+}
+
+// Of two slices that differ along dimension k only: the sizes of both together.
+Answer widened(Facts a) {
+  Dims out = dims(a[0]);
+  auto k = normal_axis(integer(a[2]), static_cast<int64_t>(out.size()));
+  if (!k) return Failure{k.error()};
+  if (dims(a[1]).size() != out.size()) return fail("slices of other ranks");
+  out[place(*k)] += dims(a[1])[place(*k)];
+  return AttrValue(out);
+}
+
+// Starts, sizes and steps of a slice, the starts of another, and a dimension: does the second begin
+// where the first ends?
+Answer adjacent(Facts a) {
+  Dims next = dims(a[0]);
+  auto k = normal_axis(integer(a[4]), static_cast<int64_t>(next.size()));
+  if (!k) return Failure{k.error()};
+  if (dims(a[1]).size() != next.size() || dims(a[2]).size() != next.size())
+    return fail("slices of other ranks");
+  next[place(*k)] += dims(a[1])[place(*k)] * dims(a[2])[place(*k)];
+  return AttrValue(next == dims(a[3]));
+}
+
+Answer quotient(Facts a) {
+  if (integer(a[1]) == 0 || integer(a[0]) % integer(a[1]) != 0) return fail("has a remainder");
+  return AttrValue(integer(a[0]) / integer(a[1]));
+}
+
+Answer fits(Facts a) {
+  auto both = broadcast_shapes(shape(a[0]), shape(a[1]));
+  return AttrValue(both && *both == shape(a[1]));
+}
+
+Answer is_negative(Facts a) {
+  return AttrValue(integer(a[0]) < 0);
+}
+
+std::vector<Function> make_table() {
+  auto plus = [](auto a, auto b) { return a + b; };
+  auto minus = [](auto a, auto b) { return a - b; };
+  auto times = [](auto a, auto b) { return a * b; };
+  // clang-format off
+  return {
+      {"shape", 1, 1, [](Facts a) -> Answer { return AttrValue(shape(a[0])); }, "the operand's shape"},
+      {"rank", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->rank()); }, "how many dimensions"},
+      {"dim", 2, 2, dim, "the size of one dimension"},
+      {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
+      {"sum", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], plus); }, "of numbers or, item by item, of lists"},
+      {"difference", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], minus); }, "of numbers or lists"},
+      {"product", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], times); }, "of numbers or lists"},
+      {"quotient", 2, 2, quotient, "of integers, without remainder"},
+      {"gather", 2, 2, gather, "items of the first list at the places in the second: q after p for permutations"},
+      {"inverse", 1, 1, inverse, "of a permutation"},
+      {"iota", 1, 1, iota, "[0, 1, .. n-1]"},
+      {"length", 1, 1, [](Facts a) -> Answer { return AttrValue(static_cast<int64_t>(dims(a[0]).size())); }, "of a list"},
+      {"item", 2, 2, item, "one item of a list"},
+      {"filter_shape", 2, 2, filter_shape, "[f,1,..] for per-filter factors of weights"},
+      {"channel_shape", 2, 2, channel_shape, "[c,1,..]: where a vector stands in a result of the rank of weights"},
+      {"widened", 3, 3, widened, "sizes, other sizes, axis: both together along the axis"},
+      {"spatial", 1, 1, spatial, "pads without those of the first two dimensions"},
+
+      {"equal", 2, 2, [](Facts a) -> Answer { return AttrValue(attr(a[0]) == attr(a[1])); }, "equal attributes"},
+      {"negative", 1, 1, is_negative, "below zero"},
+      {"every", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i == v; }); }, "all items are this number"},
+      {"at_least", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i >= v; }); }, "no item is below this number"},
+      {"constant", 1, -1, constant, "known before the program runs"},
+      {"positive", 1, 1, [](Facts a) -> Answer { return AttrValue(every_element(operand(a[0]), [](double v) { return v > 0; })); }, "a constant above zero everywhere"},
+      {"single", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0])) == 1); }, "one element"},
+      {"floating", 1, 1, [](Facts a) -> Answer { return AttrValue(is_float(operand(a[0]).type->dtype)); }, "of a floating-point dtype"},
+      {"boolean", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::boolean); }, "truth values"},
+      {"same_shape", 1, -1, same_shape, "equal shapes: nothing broadcasts"},
+      {"same_shapes", 2, 2, same_shapes, "equal shapes, item by item of two starred variables"},
+      {"different_axes", 3, 3, different_axes, "two axes of an operand that are not the same"},
+      {"adjacent", 5, 5, adjacent, "starts, sizes, steps; other starts; axis: the other slice begins where the first ends"},
+      {"fits", 2, 2, fits, "the first broadcasts to the shape of the second"},
+      {"has_rank", 2, 2, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->rank() == integer(a[1])); }, "this many dimensions"},
+      {"keeps_order", 2, 2, keeps_order, "a permutation that moves dimensions of size one only"},
+      {"per_channel", 2, 2, [](Facts a) -> Answer { return AttrValue(varies_only_along(shape(a[0]), shape(a[1]).size(), 1)); }, "varies along dimension 1 at most, at the rank of the second"},
+      {"per_column", 2, 2, [](Facts a) -> Answer { return AttrValue(varies_only_along(shape(a[0]), shape(a[1]).size(), shape(a[1]).size() - 1)); }, "varies along the last dimension at most"},
+      {"spatial_only", 1, 1, spatial_only, "pads nothing of the first two dimensions"},
+  };
+  // clang-format on
+}
+
+}  // namespace
+
+const std::vector<Function>& all_functions() {
+  static const std::vector<Function> kTable = make_table();
+  return kTable;
+}
+
+const Function* find_function(std::string_view name) {
+  for (const Function& f : all_functions()) {
+    if (f.name == name) return &f;
+  }
+  return nullptr;
+}
+
+}  // namespace emend

@@ -1,0 +1,37 @@
+// The functions that attribute expressions and guards may call, in one table. A guard is a function
+// that answers true or false. They see types, attributes and the values of constants: all that
+// both a graph and an e-graph know, and nothing of users or neighbours.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/attrs.h"
+
+namespace emend {
+
+struct Operand {
+  const Type* type;
+  const Tensor* constant;  // null where the value is not known
+};
+
+// What a variable stands for: an attribute, an operand, or the operands of a starred variable.
+using Fact = std::variant<AttrValue, Operand, std::vector<Operand>>;
+
+struct Function {
+  std::string name;
+  int min_args, max_args;  // max_args < 0: any number
+  // A failure means that the rule does not apply.
+  std::function<Result<AttrValue>(std::span<const Fact>)> call;
+  std::string doc;
+};
+
+const std::vector<Function>& all_functions();
+const Function* find_function(std::string_view name);
+
+}  // namespace emend

@@ -1,0 +1,86 @@
+// A rule at a place: what its variables stand for, whether the guard holds, and the right side as a
+// plan of nodes to add, typed but not yet added. Knows no container: a Term is a node of a graph or
+// a class of an e-graph, and Facts says what is known of it.
+#pragma once
+
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/graph.h"
+#include "rules/rule.h"
+
+namespace emend {
+
+struct OpDef;
+
+using Term = Id<struct TermTag>;
+
+struct BoundOp {
+  OpId op;
+  Attrs attrs;
+  bool operator==(const BoundOp&) const = default;
+};
+
+// Per variable; the lists belong to starred ones.
+using Binding = std::variant<std::monostate, Term, std::vector<Term>, AttrValue,
+                             std::vector<AttrValue>, BoundOp>;
+using Substitution = std::vector<Binding>;
+
+struct TermFacts {
+  std::function<const Type&(Term)> type;
+  std::function<const Tensor*(Term)> constant;  // null where the value is not known
+};
+
+// Does a bound variable agree? Binds it if it is free. `repetition` is -1 outside of repeated
+// patterns; inside, a starred variable's item of that number is meant.
+bool bind_term(const Variables& v, Substitution& s, int variable, int repetition, Term term);
+bool bind_attr(const Variables& v, Substitution& s, int variable, int repetition, AttrValue value);
+bool bind_op(Substitution& s, int variable, BoundOp op);
+
+bool in_class(OpClass c, const OpDef& def);
+
+// Nodes to be added for a right side, operands before users.
+struct Plan {
+  struct Ref {
+    enum class From : uint8_t { matched, step, constant } from = From::matched;
+    uint32_t index = 0;  // the term's value, or the place in steps or constants
+  };
+  struct Step {
+    OpId op;
+    Attrs attrs;
+    std::vector<Ref> args;
+    Type type;
+  };
+  std::vector<Step> steps;
+  std::vector<Tensor> constants;
+  Ref result;
+};
+
+// The plan of any pattern whose variables are bound; scalars take the dtype given.
+Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
+                     const TermFacts& facts, DType scalars);
+Type type_of(const Plan& plan, Plan::Ref ref, const TermFacts& facts);
+
+// Does the guard hold?
+bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts);
+
+// The right side for a match whose root has this type; a failure says why the rule does not apply.
+Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
+                   const Type& root);
+
+// Adds a plan's nodes to a container by its own means: how it makes constants and nodes, and what a
+// matched term is there.
+struct Adder {
+  std::function<Term(Term)> matched;
+  std::function<Term(const Tensor&)> constant;
+  std::function<Term(const Plan::Step&, std::span<const Term>)> node;
+};
+Term add(const Plan& plan, const Adder& to);
+
+// Attribute expressions under a substitution.
+Result<AttrValue> value_of(const Expr& e, const Rule& rule, const Substitution& s,
+                           const TermFacts& facts, int repetition = -1);
+
+}  // namespace emend

@@ -1,0 +1,131 @@
+#include "rules/match.h"
+
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+class Matcher {
+ public:
+  Matcher(const Graph& g, const Rule& rule) : g_(g), rule_(rule) {}
+
+  // Every way to extend `m` so that the pattern is the node.
+  void match(const Pattern& p, NodeId node, int repetition, const Match& m,
+             std::vector<Match>& out) {
+    switch (p.kind) {
+      case Pattern::Kind::variable: {
+        Match next = m;
+        if (bind_term(rule_.variables, next.substitution, p.variable, repetition, Term(node.value)))
+          out.push_back(std::move(next));
+        return;
+      }
+      case Pattern::Kind::number:
+        if (is_number(node, p.number)) out.push_back(m);
+        return;
+      case Pattern::Kind::at:
+        return;
+      case Pattern::Kind::node:
+        match_node(p, node, repetition, m, out);
+    }
+  }
+
+ private:
+  bool is_number(NodeId node, double number) const {
+    if (!g_.is_constant(node)) return false;
+    const Tensor& t = g_.constant(node);
+    if (t.dtype() == DType::string || is_complex(t.dtype()) || t.count() == 0) return false;
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (t.real(i) != number) return false;
+    }
+    return true;
+  }
+
+  void match_node(const Pattern& p, NodeId node, int repetition, const Match& m,
+                  std::vector<Match>& out) {
+    const Node& n = g_.nodes[node];
+    const OpDef& def = op_def(n);
+    if (p.variable < 0 && p.op != n.op) return;
+    size_t fixed = p.args.size();
+    bool repeats = fixed && p.args.back().repeated;
+    if (repeats ? n.args.size() + 1 < fixed : n.args.size() != fixed) return;
+    Match start = m;
+    start.nodes.push_back(node);
+    if (p.variable >= 0) {
+      if (!in_class(rule_.variables.classes[static_cast<size_t>(p.variable)], def) ||
+          !bind_op(start.substitution, p.variable, {n.op, n.attrs}))
+        return;
+    } else if (!match_attrs(p, def, n.attrs, repetition, start.substitution)) {
+      return;
+    }
+    match_args(p, n.args, false, repetition, start, out);
+    if (def.has(commutative) && fixed == 2 && !repeats && n.args[0] != n.args[1])
+      match_args(p, n.args, true, repetition, start, out);
+  }
+
+  void match_args(const Pattern& p, Args args, bool swapped, int repetition, const Match& start,
+                  std::vector<Match>& out) {
+    std::vector<Match> now = {start};
+    for (size_t i = 0; i < args.size() && !now.empty(); ++i) {
+      const Pattern& a = p.args[std::min(i, p.args.size() - 1)];
+      int r = a.repeated ? static_cast<int>(i - (p.args.size() - 1)) : repetition;
+      std::vector<Match> next;
+      for (const Match& m : now) match(a, args[swapped ? 1 - i : i], r, m, next);
+      now = std::move(next);
+    }
+    for (Match& m : now) out.push_back(std::move(m));
+  }
+
+  bool match_attrs(const Pattern& p, const OpDef& def, Attrs attrs, int repetition,
+                   Substitution& s) {
+    if (p.whole >= 0 && !bind_attr(rule_.variables, s, p.whole, repetition, attrs)) return false;
+    size_t named = 0;
+    for (const AttrSpec& spec : def.attrs) {
+      const AttrValue* v = attrs.find(spec.name);
+      const Expr* e = nullptr;
+      for (const auto& [name, expr] : p.attrs) {
+        if (name == spec.name) e = &expr;
+      }
+      if (!e) {
+        if (p.whole < 0 && !(*v == spec.fallback)) return false;
+        continue;
+      }
+      ++named;
+      bool fits = e->kind == Expr::Kind::variable
+                      ? bind_attr(rule_.variables, s, e->variable, repetition, *v)
+                      : same(*v, e->literal);
+      if (!fits) return false;
+    }
+    return named == p.attrs.size();
+  }
+
+  // A literal may be written as an integer where the attribute is a real or a flag.
+  static bool same(const AttrValue& v, const AttrValue& literal) {
+    const int64_t* i = literal.as<int64_t>();
+    if (i && v.as<double>()) return *v.as<double>() == static_cast<double>(*i);
+    if (i && v.as<bool>()) return *v.as<bool>() == (*i != 0);
+    return v == literal;
+  }
+
+  const Graph& g_;
+  const Rule& rule_;
+};
+
+}  // namespace
+
+std::vector<Match> match(const Graph& g, const Rule& rule, NodeId root) {
+  std::vector<Match> out;
+  Match empty;
+  empty.substitution.resize(rule.variables.names.size());
+  Matcher(g, rule).match(rule.lhs, root, -1, empty, out);
+  return out;
+}
+
+TermFacts facts_of(const Graph& g) {
+  return {.type = [&g](Term t) -> const Type& { return g.types[NodeId(t.value)]; },
+          .constant = [&g](Term t) -> const Tensor* {
+            NodeId n(t.value);
+            return g.is_constant(n) ? &g.constant(n) : nullptr;
+          }};
+}
+
+}  // namespace emend

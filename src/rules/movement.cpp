@@ -1,0 +1,56 @@
+// Elements that change place: views compose, cancel, and wander through what works on elements.
+#include "rules/rule.h"
+
+namespace emend {
+
+std::vector<Rule> movement_rules() {
+  // clang-format off
+  return {
+      // That the types of both sides agree is the whole guard of these.
+      always("reshape-same",      "(reshape[?a] ?x)",   "?x", {}, "x:[a,b]"),
+      always("broadcast-same",    "(broadcast[?a] ?x)", "?x", {}, "x:[a,b]"),
+      always("concat-one",        "(concat[?a] ?x)",    "?x"),
+      always("split-whole",       "(get[index=0] (split[?a] ?x))", "?x"),
+      always("reshape-reshape",   "(reshape[?a] (reshape[?b] ?x))", "(reshape[?a] ?x)", {}, "x:[a,b,6]"),
+      always("broadcast-broadcast", "(broadcast[?a] (broadcast[?b] ?x))", "(broadcast[?a] ?x)"),
+
+      always("transpose-same",    "(transpose[perm=?p] ?x)", "?x", {"(equal ?p (iota (rank ?x)))"}, "x:[a,b]"),
+      always("transpose-is-reshape", "(transpose[perm=?p] ?x)", "(reshape[shape=(gather (shape ?x) ?p)] ?x)", {"(keeps_order ?x ?p)"}, "x:[a,1,b,1]"),
+      always("transpose-transpose", "(transpose[perm=?p] (transpose[perm=?q] ?x))", "(transpose[perm=(gather ?q ?p)] ?x)"),
+      always("slice-same",        "(slice[?a, steps=?s] ?x)", "?x", {"(every ?s 1)"}, "x:[a]"),
+      always("slice-slice",       "(slice[starts=?a, sizes=?n, steps=?s] (slice[starts=?b, sizes=?m, steps=?t] ?x))",
+                                  "(slice[starts=(sum ?b (product ?a ?t)), sizes=?n, steps=(product ?s ?t)] ?x)", {}, "x:[a,b,9]"),
+      always("pad-same",          "(pad[?a, pads=?p] ?x)", "?x", {"(every ?p 0)"}, "x:[a]"),
+      always("pad-pad",           "(pad[pads=?p, value=?v] (pad[pads=?q, value=?v] ?x))", "(pad[pads=(sum ?p ?q), value=?v] ?x)",
+                                  {"(at_least ?p 0)", "(at_least ?q 0)"}, "x:[a,b]"),
+      always("concat-axis",       "(concat[axis=?k] ?x ?y*...)", "(concat[axis=(sum ?k (rank ?x))] ?x ?y*...)", {"(negative ?k)"}, "x:[a,b,c] y*:[a,b,c]"),
+      always("concat-concat",     "(concat[axis=?k] (concat[axis=?k] ?x*...) ?y*...)", "(concat[axis=?k] ?x*... ?y*...)", {}, "x*:[a_i,b] y*:[c_i,b]"),
+      always("concat-concat-second", "(concat[axis=?k] ?x (concat[axis=?k] ?y*...) ?z*...)", "(concat[axis=?k] ?x ?y*... ?z*...)", {}, "x:[a,b] y*:[c_i,b] z*:[d_i,b]"),
+      always("concat-split",      "(concat[axis=?k] (get[index=?i*] (split[axis=?k, sizes=?s] ?x))...)", "?x", {"(equal ?i* (iota (length ?s)))"}, "x:[a,b]"),
+      always("split-concat",      "(get[index=?i] (split[axis=?k, sizes=?s] (concat[axis=?k] ?x*...)))", "(at ?i ?x*)", {"(equal ?s (sizes ?x* ?k))"}, "x*:[a_i,b]"),
+      always("broadcast-left",    "(?f:binary (broadcast[?a] ?x) ?y)", "(?f ?x ?y)", {}, "x:~[a,b] y:[a,b]"),
+      always("broadcast-right",   "(?f:binary ?x (broadcast[?a] ?y))", "(?f ?x ?y)", {}, "x:[a,b] y:~[a,b]"),
+      always("reshape-around",    "(reshape[?b] (?f:unary (reshape[?a] ?x)))", "(?f ?x)"),
+      always("transpose-around",  "(transpose[perm=?q] (?f:unary (transpose[perm=?p] ?x)))", "(?f ?x)", {"(equal (gather ?p ?q) (iota (rank ?x)))"}, "x:[a,b]"),
+      always("reduce-sum-squeeze",  "(reshape[?s] (reduce_sum[?a, keepdims=true] ?x))",  "(reduce_sum[?a, keepdims=false] ?x)"),
+      always("reduce-mean-squeeze", "(reshape[?s] (reduce_mean[?a, keepdims=true] ?x))", "(reduce_mean[?a, keepdims=false] ?x)"),
+      always("reduce-max-squeeze",  "(reshape[?s] (reduce_max[?a, keepdims=true] ?x))",  "(reduce_max[?a, keepdims=false] ?x)"),
+
+      both("reshape-through",     "(reshape[?a] (?f:unary ?x))",   "(?f (reshape[?a] ?x))"),
+      both("transpose-through",   "(transpose[?a] (?f:unary ?x))", "(?f (transpose[?a] ?x))"),
+      both("slice-through",       "(slice[?a] (?f:unary ?x))",     "(?f (slice[?a] ?x))"),
+      both("split-through",       "(get[index=?i] (split[?a] (?f:unary ?x)))", "(?f (get[index=?i] (split[?a] ?x)))"),
+      both("concat-through",      "(concat[?a] (?f:unary ?x*)...)", "(?f (concat[?a] ?x*...))", {}, "x*:[a_i,b]"),
+      both("concat-through-both", "(concat[?a] (?f:binary ?x* ?y*)...)", "(?f (concat[?a] ?x*...) (concat[?a] ?y*...))", {"(same_shapes ?x* ?y*)"}, "x*:[a_i,b] y*:[a_i,b]"),
+      both("transpose-through-both", "(transpose[?a] (?f:binary ?x ?y))", "(?f (transpose[?a] ?x) (transpose[?a] ?y))", {"(same_shape ?x ?y)"}),
+      both("reshape-through-both",   "(reshape[?a] (?f:binary ?x ?y))",   "(?f (reshape[?a] ?x) (reshape[?a] ?y))", {"(same_shape ?x ?y)"}),
+      both("concat-swap",         "(concat[axis=?k] (concat[axis=?m] ?a ?b) (concat[axis=?m] ?c ?d))",
+                                  "(concat[axis=?m] (concat[axis=?k] ?a ?c) (concat[axis=?k] ?b ?d))", {"(different_axes ?k ?m ?a)"}, "a:[n,m] b:[n,k] c:[l,m] d:[l,k]"),
+      both("concat-transpose",    "(transpose[perm=[1,0]] (concat[axis=0] ?x*...))", "(concat[axis=1] (transpose[perm=[1,0]] ?x*)...)", {}, "x*:[a_i,b]"),
+      rule("slice-of-slices",     "(concat[axis=?k] (slice[starts=?a, sizes=?n, steps=?s] ?x) (slice[starts=?b, sizes=?m, steps=?s] ?x))",
+                                  "(slice[starts=?a, sizes=(widened ?n ?m ?k), steps=?s] ?x)", {"(adjacent ?a ?n ?s ?b ?k)"}, "x:[a,b]"),
+  };
+  // clang-format on
+}
+
+}  // namespace emend

@@ -1,0 +1,70 @@
+// Patterns: terms over operators with variables, as plain data. The same pattern is matched
+// against a graph (match.h) and, later, against an e-graph; it knows neither.
+//
+//   ?x                        any operand; the same variable twice means the same operand
+//   (conv[?a, pads=?p] ?x ?w) an operator; ?a is the whole attribute record, ?p one attribute of it
+//   (transpose[perm=[1,0]] ?x)   literals. Attributes that are neither named nor taken whole must
+//                             have their default values
+//   0, 1, -2.5                a constant all of whose elements are that number; on the right a
+//                             scalar of the result's dtype, as is an attribute variable there
+//   (concat[?a] (relu ?x*)...)   repeated for all remaining operands: variables with a star take
+//                             one value each time, the others are shared; ?x*... is a plain rest
+//   (at ?i ?x*)               on the right: the i-th of a starred variable
+//   (?f:unary ?x)             an operator variable (of a class): binds operator and attributes
+//
+// Operators with the trait `commutative` match in either order. Attribute expressions on the right,
+// such as perm=(compose ?p ?q), and guards call the functions of functions.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attrs.h"
+#include "ir/node.h"
+
+namespace emend {
+
+// An attribute expression: a literal, a variable, or a function of others.
+struct Expr {
+  enum class Kind : uint8_t { literal, variable, call };
+  Kind kind = Kind::literal;
+  AttrValue literal = int64_t{0};
+  int variable = -1;  // index into Variables
+  std::string function;
+  std::vector<Expr> args;
+};
+
+// What an operator variable may stand for, by the facts of its record.
+enum class OpClass : uint8_t { unary, binary, idempotent_unary };
+
+struct Pattern {
+  enum class Kind : uint8_t { variable, number, node, at };
+  Kind kind = Kind::variable;
+  int variable = -1;  // variable, at: which one; a node: its operator variable, or -1
+  double number = 0;  // number
+  OpId op;            // node with a fixed operator
+  int whole = -1;     // variable of the whole attribute record, or -1
+  std::vector<std::pair<std::string, Expr>> attrs;  // named attributes
+  Expr index;                                       // at: which one
+  std::vector<Pattern> args;
+  bool repeated = false;  // stands for all remaining operands
+};
+
+// The names of a rule's variables, without the question mark; a star at the end says that the
+// variable takes one value per repetition.
+struct Variables {
+  std::vector<std::string> names;
+  std::vector<OpClass> classes;      // of operator variables
+  int index(std::string_view name);  // adds it if it is new
+  bool starred(int v) const { return names[static_cast<size_t>(v)].back() == '*'; }
+};
+
+// Throw Error that quotes the place.
+Pattern parse_pattern(std::string_view text, Variables& variables);
+Expr parse_expr(std::string_view text, Variables& variables);
+
+std::string to_text(const Pattern& p, const Variables& v);
+std::string to_text(const Expr& e, const Variables& v);
+
+}  // namespace emend

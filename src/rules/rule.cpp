@@ -1,0 +1,161 @@
+#include "rules/rule.h"
+
+#include <set>
+
+#include "ops/table.h"
+#include "rules/functions.h"
+
+namespace emend {
+namespace {
+
+void collect(const Expr& e, std::set<int>& out) {
+  if (e.kind == Expr::Kind::variable) out.insert(e.variable);
+  for (const Expr& a : e.args) collect(a, out);
+}
+
+void collect(const Pattern& p, std::set<int>& out) {
+  if (p.variable >= 0) out.insert(p.variable);
+  if (p.whole >= 0) out.insert(p.whole);
+  for (const auto& [name, e] : p.attrs) collect(e, out);
+  if (p.kind == Pattern::Kind::at) collect(p.index, out);
+  for (const Pattern& a : p.args) collect(a, out);
+}
+
+void check_functions(const Expr& e) {
+  if (e.kind == Expr::Kind::call) {
+    const Function* f = find_function(e.function);
+    if (!f) throw Error(str("no function is called ", e.function));
+    auto n = static_cast<int>(e.args.size());
+    if (n < f->min_args || (f->max_args >= 0 && n > f->max_args))
+      throw Error(str(e.function, " does not take ", n, " arguments"));
+  }
+  for (const Expr& a : e.args) check_functions(a);
+}
+
+// The left side is matched: it has no functions, and repeats only its last operand.
+void check_side(const Pattern& p, bool left) {
+  if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
+  for (const auto& [name, e] : p.attrs) {
+    if (left && e.kind == Expr::Kind::call) throw Error("functions stand on the right only");
+    check_functions(e);
+  }
+  for (size_t i = 0; i < p.args.size(); ++i) {
+    if (left && p.args[i].repeated && i + 1 < p.args.size())
+      throw Error("only the last operand can be repeated");
+    check_side(p.args[i], left);
+  }
+}
+
+Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+           std::string draw) {
+  Rule r;
+  r.name = std::move(name);
+  with_note([&] { return "rule " + r.name; },
+            [&] {
+              r.lhs = parse_pattern(lhs, r.variables);
+              std::set<int> bound, used;
+              collect(r.lhs, bound);
+              r.rhs = parse_pattern(rhs, r.variables);
+              collect(r.rhs, used);
+              for (const char* w : where) {
+                r.where.push_back(parse_expr(w, r.variables));
+                check_functions(r.where.back());
+                collect(r.where.back(), used);
+              }
+              for (int v : used) {
+                if (!bound.count(v)) {
+                  throw Error(str("?", r.variables.names[static_cast<size_t>(v)],
+                                  " does not occur on the left"));
+                }
+              }
+              check_side(r.lhs, true);
+              check_side(r.rhs, false);
+            });
+  r.draw = std::move(draw);
+  return r;
+}
+
+Rule with_use(Rule r, Use use) {
+  r.use = use;
+  return r;
+}
+
+std::vector<Rule> make_table() {
+  std::vector<Rule> all;
+  std::set<std::string> names;
+  for (auto theme : {algebra_rules, movement_rules, conv_rules, merge_rules}) {
+    for (Rule& r : theme()) {
+      EMEND_ASSERT(names.insert(r.name).second, "two rules are called ", r.name);
+      all.push_back(std::move(r));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string_view to_text(Use use) {
+  static constexpr std::string_view kNames[] = {"search", "always", "finish"};
+  return kNames[static_cast<size_t>(use)];
+}
+
+std::string_view to_text(Numerics n) {
+  return n == Numerics::exact ? "exact" : "reassociating";
+}
+
+std::string to_text(const Rule& r) {
+  std::string out =
+      str(to_text(r.lhs, r.variables), r.both ? "  =  " : "  ->  ", to_text(r.rhs, r.variables));
+  for (size_t i = 0; i < r.where.size(); ++i)
+    out += str(i ? ", " : "   where ", to_text(r.where[i], r.variables));
+  return out;
+}
+
+const std::vector<Rule>& all_rules() {
+  static const std::vector<Rule> kTable = make_table();
+  return kTable;
+}
+
+const Rule* find_rule(std::string_view name) {
+  for (const Rule& r : all_rules()) {
+    if (r.name == name) return &r;
+  }
+  return nullptr;
+}
+
+Rule rule(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+          std::string draw) {
+  return parse(std::move(name), lhs, rhs, where, std::move(draw));
+}
+
+Rule both(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+          std::string draw) {
+  Rule r = parse(std::move(name), lhs, rhs, where, std::move(draw));
+  r.both = true;
+  with_note([&] { return "rule " + r.name + ", right to left"; },
+            [&] {
+              std::set<int> left, right;
+              collect(r.lhs, left);
+              collect(r.rhs, right);
+              if (left != right) throw Error("the sides have different variables");
+              check_side(r.rhs, true);
+            });
+  return r;
+}
+
+Rule always(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+            std::string draw) {
+  return with_use(parse(std::move(name), lhs, rhs, where, std::move(draw)), Use::always);
+}
+
+Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+            std::string draw) {
+  return with_use(parse(std::move(name), lhs, rhs, where, std::move(draw)), Use::finish);
+}
+
+Rule reassociating(Rule r) {
+  r.numerics = Numerics::reassociating;
+  return r;
+}
+
+}  // namespace emend

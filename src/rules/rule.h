@@ -1,0 +1,69 @@
+// Rewrite rules: equations between patterns, equal wherever their guard holds. One line each, in
+// the file of their theme (algebra.cpp, movement.cpp, conv.cpp ...). The same table serves the
+// directed driver over graphs (simplify/: the rules marked `always`) and equality saturation (all
+// of them). Every rule is checked over varied shapes, and so is that a wrong twin is found out
+// (check.h).
+//
+// A rule applies when its pattern matches, its guard holds, the right side has a type, and that
+// type is the left side's: (reshape[?a] ?x) -> ?x needs no guard at all.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/pattern.h"
+
+namespace emend {
+
+// How the directed driver uses a rule; saturation uses every one.
+enum class Use : uint8_t {
+  search,  // not at all: neither side is better as such
+  always,  // left to right, to a fixed point
+  finish,  // left to right, after those: forms composites that a file format has one name for
+};
+std::string_view to_text(Use use);
+
+enum class Numerics : uint8_t {
+  exact,          // every float result keeps its bits (-0 and NaN payloads aside, see docs/ir.md)
+  reassociating,  // equal over the reals; floats round at other places
+};
+std::string_view to_text(Numerics n);
+
+struct Rule {
+  std::string name;
+  Variables variables;
+  Pattern lhs, rhs;
+  std::vector<Expr> where;  // all must hold
+  Use use = Use::search;
+  bool both = false;  // also right to left (saturation only)
+  Numerics numerics = Numerics::exact;
+  std::string draw;  // shapes for the checker, see check.h
+};
+
+std::string to_text(const Rule& r);
+
+const std::vector<Rule>& all_rules();
+const Rule* find_rule(std::string_view name);
+
+// --- How the tables are written ---
+
+using Where = std::vector<const char*>;
+// Parses and checks that variables on the right are bound on the left; throws Error otherwise.
+Rule rule(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
+          std::string draw = "");
+Rule both(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
+          std::string draw = "");
+Rule always(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
+            std::string draw = "");
+Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
+            std::string draw = "");
+Rule reassociating(Rule r);
+
+// The themes, each in the file of its name.
+std::vector<Rule> algebra_rules();
+std::vector<Rule> movement_rules();
+std::vector<Rule> conv_rules();
+std::vector<Rule> merge_rules();
+
+}  // namespace emend
