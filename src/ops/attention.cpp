@@ -40,16 +40,17 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// 0 where the condition holds, otherwise minus infinity.
-Expr zero_where(const Expr& condition, DType dtype) {
+// `yes` where the condition holds, otherwise `no`: 0 and minus infinity in some order.
+Expr bias_where(const Expr& condition, DType dtype, double yes, double no) {
   GraphBuilder& b = condition.builder();
-  return where(condition, {b, b.scalar(0, dtype)}, {b, b.scalar(kMinusInfinity, dtype)});
+  return where(condition, {b, b.scalar(yes, dtype)}, {b, b.scalar(no, dtype)});
 }
 
 // What a mask adds to scores; keys beyond a mask that is too short are masked out.
 Expr mask_bias(const Expr& mask, DType dtype, int64_t keys) {
-  Expr bias = mask.dtype() == DType::boolean ? zero_where(mask, dtype) : cast(mask, dtype);
-  int64_t missing = keys - bias.shape().back();
+  bool seen = mask.dtype() == DType::boolean;
+  Expr bias = seen ? bias_where(mask, dtype, 0, kMinusInfinity) : cast(mask, dtype);
+  int64_t missing = bias.rank() > 0 ? keys - bias.shape().back() : 0;
   if (missing <= 0) return bias;
   Pad pad{.pads = Dims(2 * bias.shape().size(), 0), .value = kMinusInfinity};
   pad.pads.back() = missing;
@@ -61,13 +62,14 @@ Expr causal_bias(GraphBuilder& b, DType dtype, int64_t queries, int64_t keys, in
   Expr last_seen = counting(b, queries, DType::i64, 2, 0);
   if (past > 0) last_seen = last_seen + static_cast<double>(past);
   Expr key = counting(b, keys, DType::i64, 2, 1);
-  return zero_where(apply("less_equal", {key, last_seen}), dtype);
+  return bias_where(less(last_seen, key), dtype, kMinusInfinity, 0);
 }
 
 // Sample i has lengths[i] keys.
 Expr length_bias(const Expr& lengths, DType dtype, int64_t keys) {
   Expr key = counting(lengths.builder(), keys, lengths.dtype(), 4, 3);
-  return zero_where(less(key, reshape(lengths, {lengths.dim(0), 1, 1, 1})), dtype);
+  Expr length = reshape(lengths, {lengths.dim(0), 1, 1, 1});
+  return bias_where(less(key, length), dtype, 0, kMinusInfinity);
 }
 
 // q k^T, each side scaled by the root so that narrow types do not overflow.

@@ -98,12 +98,12 @@ Expr transpose(const Expr& x, const Dims& perm) {
 Expr concat(std::initializer_list<Expr> parts, int64_t axis) {
   return apply("concat", parts, to_attrs(Axis{axis}));
 }
-Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size, int64_t step) {
-  Slice s{
-      .starts = Dims(x.shape().size(), 0), .sizes = x.shape(), .steps = Dims(x.shape().size(), 1)};
-  s.starts.at(axis) = start;
+Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size) {
+  Dims shape = x.shape();
+  if (start == 0 && size == shape.at(axis)) return x;
+  Slice s{.starts = Dims(shape.size(), 0), .sizes = shape, .steps = Dims(shape.size(), 1)};
+  s.starts[axis] = start;
   s.sizes[axis] = size;
-  s.steps[axis] = step;
   return apply("slice", {x}, to_attrs(s));
 }
 

@@ -77,8 +77,8 @@ Expr broadcast(const Expr& x, const Dims& shape);
 Expr cast(const Expr& x, DType to);
 Expr transpose(const Expr& x, const Dims& perm);
 Expr concat(std::initializer_list<Expr> parts, int64_t axis);
-// `size` elements of one axis from `start` in steps of `step`.
-Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size, int64_t step = 1);
+// `size` elements of one axis from `start`.
+Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size);
 
 // 0, 1, .. n-1 along one axis of a tensor of that rank, 1 elsewhere.
 Expr counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank = 1, size_t axis = 0);

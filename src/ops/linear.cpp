@@ -25,16 +25,29 @@ NodeId gemm_expand(GraphBuilder& b, const Gemm& a, Args args) {
   return product + (a.beta != 1 ? addend * a.beta : addend);
 }
 
+// Before opset 7 an attribute said whether the addend may broadcast; where it must not, it has the
+// full shape anyway.
+Result<std::vector<NodeId>> gemm_lower(OnnxCall& c) {
+  Gemm a{.alpha = c.real_attr("alpha", 1),
+         .beta = c.real_attr("beta", 1),
+         .trans_a = c.int_attr("transA", 0) != 0,
+         .trans_b = c.int_attr("transB", 0) != 0};
+  std::vector<NodeId> args = {c.inputs.at(0), c.inputs.at(1)};
+  if (c.has(2)) args.push_back(c.inputs[2]);
+  return std::vector{c.b.op("gemm", args, to_attrs(a))};
+}
+
 std::vector<NodeId> gemm_raise(OnnxWriter& w) {
   auto a = w.attrs.as<Gemm>();
   std::vector<NodeId> inputs = w.args;
   // Before opset 11 the addend is not optional.
   if (inputs.size() < 3 && w.opset < 11) inputs.push_back(w.b.scalar(0, w.type.dtype));
-  return w.emit("Gemm", inputs,
-                {{"alpha", a.alpha},
-                 {"beta", a.beta},
-                 {"transA", int64_t{a.trans_a}},
-                 {"transB", int64_t{a.trans_b}}});
+  std::vector<Attrs::Entry> attributes = {{"alpha", a.alpha},
+                                          {"beta", a.beta},
+                                          {"transA", int64_t{a.trans_a}},
+                                          {"transB", int64_t{a.trans_b}}};
+  if (w.opset < 7) attributes.emplace_back("broadcast", 1);
+  return w.emit("Gemm", inputs, attributes);
 }
 
 }  // namespace
@@ -44,10 +57,7 @@ std::vector<OpDef> linear_ops() {
                         .min_args = 2,
                         .max_args = 3,
                         .expand = gemm_expand,
-                        .onnx = {{.type = "Gemm",
-                                  .since = 7,
-                                  .rename = {{"trans_a", "transA"}, {"trans_b", "transB"}},
-                                  .raise = gemm_raise}},
+                        .onnx = {{.type = "Gemm", .lower = gemm_lower, .raise = gemm_raise}},
                         .doc = "alpha * a b + beta * c of matrices, each of a and b transposed if "
                                "asked; c broadcasts"})};
 }

@@ -1,5 +1,6 @@
 // Attention without softmax: a state matrix per key head is carried along the sequence.
 #include <cmath>
+#include <utility>
 
 #include "ops/composite.h"
 #include "ops/control.h"
@@ -135,13 +136,21 @@ NodeId rotary_embedding_expand(GraphBuilder& b, const RotaryEmbedding& a, Args a
     return reshape(rows, {rows.dim(0), 1, rows.dim(1), half});
   };
   Expr cosine = angles(in[1]), sine = angles(in[2]);
-  int64_t step = a.interleaved ? 2 : 1, second = a.interleaved ? 1 : half;
-  Expr p = slice(x, 3, 0, half, step), q = slice(x, 3, second, half, step);
+  // Partners stand side by side or half a head apart: one of two along an axis of their own.
+  Dims pairs = {s[0], s[1], s[2], half, 2};
+  size_t partner = a.interleaved ? 4 : 3;
+  if (!a.interleaved) std::swap(pairs[3], pairs[4]);
+  Expr head = reshape(slice(x, 3, 0, rotated), pairs);
+  auto one = [&](int64_t i) {
+    return reshape(slice(head, partner, i, 1), {s[0], s[1], s[2], half});
+  };
+  Expr p = one(0), q = one(1);
+  Dims single = pairs;
+  single[partner] = 1;
   Expr real = cosine * p - sine * q, imaginary = sine * p + cosine * q;
-  Dims pairs = {s[0], s[1], s[2], half, 1}, whole = {s[0], s[1], s[2], rotated};
-  Expr y = a.interleaved
-               ? reshape(concat({reshape(real, pairs), reshape(imaginary, pairs)}, 4), whole)
-               : concat({real, imaginary}, 3);
+  Expr turned =
+      concat({reshape(real, single), reshape(imaginary, single)}, static_cast<int64_t>(partner));
+  Expr y = reshape(turned, {s[0], s[1], s[2], rotated});
   if (rotated < s[3]) y = concat({y, slice(x, 3, rotated, s[3] - rotated)}, 3);
   return apart ? y : merge_heads(y);
 }

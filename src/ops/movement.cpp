@@ -297,8 +297,11 @@ std::vector<NodeId> slice_raise(OnnxWriter& w) {
     steps.push_back(s.steps[d]);
   }
   if (starts.empty()) return w.emit("Identity", w.args);
-  if (w.opset < 10)
+  if (w.opset < 10) {
+    // Steps came with opset 10.
+    if (std::ranges::any_of(steps, [](int64_t step) { return step != 1; })) return {};
     return w.emit("Slice", w.args, {{"starts", starts}, {"ends", ends}, {"axes", axes}});
+  }
   return w.emit("Slice", {w.args[0], w.ints(starts), w.ints(ends), w.ints(axes), w.ints(steps)});
 }
 

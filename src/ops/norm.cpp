@@ -90,7 +90,7 @@ NodeId batch_norm_training_expand(GraphBuilder& b, const BatchNormTraining& a, A
                         running(in[4], variance, args[4])});
 }
 
-// Opsets 7 and 8 know statistics per activation: the same over a flattened operand.
+// Opsets before 9 know statistics per activation: the same over a flattened operand.
 NodeId batch_norm_lower_plain(OnnxCall& c, double epsilon) {
   std::vector<NodeId> args = c.inputs;
   Dims shape = c.type(0).shape;
@@ -106,7 +106,10 @@ NodeId batch_norm_lower_plain(OnnxCall& c, double epsilon) {
 
 Result<std::vector<NodeId>> batch_norm_lower(OnnxCall& c) {
   double epsilon = c.real_attr("epsilon", 1e-5);
-  bool training = c.version() < 14 ? c.node.outputs > 1 : c.int_attr("training_mode", 0) != 0;
+  // How training was asked for: by is_test, by the number of outputs, by training_mode.
+  bool training = c.version() < 7    ? c.int_attr("is_test", 0) == 0
+                  : c.version() < 14 ? c.node.outputs > 1
+                                     : c.int_attr("training_mode", 0) != 0;
   if (c.inputs.size() != 5) throw Error("BatchNormalization needs five inputs");
   if (!training) return std::vector{batch_norm_lower_plain(c, epsilon)};
   if (c.version() < 9 && c.int_attr("spatial", 1) == 0)
@@ -273,7 +276,9 @@ std::vector<NodeId> batch_norm_raise(OnnxWriter& w) {
   bool mixed = std::any_of(w.types.begin(), w.types.end(),
                            [&](const Type& t) { return t.dtype != w.types[0].dtype; });
   if (mixed && w.opset < 15) return {};
-  return w.emit("BatchNormalization", w.args, {{"epsilon", w.attrs.as<Epsilon>().epsilon}});
+  std::vector<Attrs::Entry> attributes = {{"epsilon", w.attrs.as<Epsilon>().epsilon}};
+  if (w.opset < 7) attributes.emplace_back("is_test", 1);
+  return w.emit("BatchNormalization", w.args, attributes);
 }
 
 std::vector<NodeId> batch_norm_training_raise(OnnxWriter& w) {
@@ -289,7 +294,6 @@ OpDef batch_norm_op() {
        .max_args = 5,
        .expand = batch_norm_expand,
        .onnx = {{.type = "BatchNormalization",
-                 .since = 7,
                  .lower = batch_norm_lower,
                  .raise = batch_norm_raise}},
        .doc = "(x - mean) / sqrt(variance + epsilon) * scale + bias, per channel; operands x, "

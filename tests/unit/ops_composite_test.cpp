@@ -219,5 +219,84 @@ TEST(Composite, GemmHasAnExactValueInTheField) {
   EXPECT_EQ(out[0].tensor.ints(), Dims{3 * (14 + 55)});
 }
 
+struct Sample {
+  OnnxNode node;
+  std::vector<Tensor> inputs;
+};
+
+std::vector<Sample> samples() {
+  Tensor x = varied({2, 4, 3}, 0), channel = varied({4}, 1), row = varied({3}, 2);
+  Tensor variance = reals({4}, {0.5, 1, 2, 3}), target = Tensor::of_ints({2, 0, 1, 3, 3, 2});
+  Tensor heads = varied({1, 2, 3, 4}, 3), packed = varied({1, 3, 4}, 4),
+         gate = varied({1, 3, 1}, 5);
+  Tensor angles = varied({1, 3, 2}, 6);
+  Attrs two_heads({{"q_num_heads", 1}, {"kv_num_heads", 1}});
+  return {
+      {{.type = "Softmax", .version = 13, .attributes = Attrs({{"axis", 1}})}, {x}},
+      {{.type = "LogSoftmax", .version = 12, .attributes = Attrs({{"axis", 1}})}, {x}},
+      {{.type = "Hardmax", .version = 13, .attributes = Attrs({{"axis", 0}})}, {x}},
+      {{.type = "Gemm", .version = 13}, {varied({2, 3}, 0), varied({3, 4}, 1)}},
+      {{.type = "BatchNormalization", .version = 15}, {x, channel, channel, channel, variance}},
+      {{.type = "BatchNormalization",
+        .version = 15,
+        .attributes = Attrs({{"training_mode", 1}}),
+        .outputs = 3},
+       {x, channel, channel, channel, variance}},
+      {{.type = "InstanceNormalization", .version = 22}, {x, channel, channel}},
+      {{.type = "LayerNormalization", .version = 17, .outputs = 3}, {x, row, row}},
+      {{.type = "LayerNormalization", .version = 17}, {x, row}},
+      {{.type = "GroupNormalization", .version = 21, .attributes = Attrs({{"num_groups", 2}})},
+       {x, channel, channel}},
+      {{.type = "GroupNormalization", .version = 18, .attributes = Attrs({{"num_groups", 2}})},
+       {x, varied({2}, 1), varied({2}, 2)}},
+      {{.type = "RMSNormalization", .version = 23}, {x, row}},
+      {{.type = "LpNormalization", .version = 22, .attributes = Attrs({{"p", 1}})}, {x}},
+      {{.type = "MeanVarianceNormalization",
+        .version = 13,
+        .attributes = Attrs({{"axes", Dims{1}}})},
+       {x}},
+      {{.type = "LRN", .version = 13, .attributes = Attrs({{"size", 2}})}, {x}},
+      {{.type = "NegativeLogLikelihoodLoss",
+        .version = 22,
+        .attributes = Attrs({{"ignore_index", 3}})},
+       {x, target.reshaped({2, 3}), channel}},
+      {{.type = "SoftmaxCrossEntropyLoss", .version = 13, .outputs = 2},
+       {x, target.reshaped({2, 3})}},
+      {{.type = "Attention",
+        .version = 23,
+        .attributes = Attrs({{"is_causal", 1}, {"softcap", 2.0}, {"qk_matmul_output_mode", 2}}),
+        .outputs = 4},
+       {heads, heads, heads}},
+      {{.type = "Attention", .version = 24, .present = {1, 1, 1, 0, 0, 0, 1}},
+       {heads, heads, heads, Tensor::of_ints({2})}},
+      {{.type = "LinearAttention",
+        .version = 27,
+        .attributes = two_heads,
+        .outputs = 2,
+        .present = {1, 1, 1, 0, 1, 1}},
+       {packed, packed, packed, gate, gate}},
+      {{.type = "RotaryEmbedding", .version = 23, .attributes = Attrs({{"interleaved", 1}})},
+       {heads, angles, angles}},
+  };
+}
+
+// As the composite where the opset has it, else as what it stands for.
+TEST(Composite, IsWrittenAtEveryOpsetAndReadBackTheSame) {
+  for (const Sample& s : samples()) {
+    Graph g = lower_onnx(one_node(s.node, s.inputs)).graph;
+    auto expected = run(g, s.inputs);
+    for (int64_t opset = 9; opset <= 27; ++opset) {
+      Lowered again = lower_onnx(raise_onnx(g, opset));
+      EXPECT_TRUE(again.deferred.empty()) << s.node.type << " at opset " << opset;
+      auto got = run(again.graph, s.inputs);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].type(), expected[i].type()) << s.node.type << " at opset " << opset;
+        for (int64_t k = 0; k < got[i].count(); ++k)
+          EXPECT_EQ(got[i].real(k), expected[i].real(k)) << s.node.type << " at opset " << opset;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace emend
