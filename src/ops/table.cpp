@@ -24,6 +24,7 @@ std::vector<OpDef> make_table() {
            attention_ops,
            linear_attention_ops,
            sequence_ops,
+           string_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));

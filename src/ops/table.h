@@ -39,6 +39,7 @@ std::vector<OpDef> loss_ops();
 std::vector<OpDef> attention_ops();
 std::vector<OpDef> linear_attention_ops();
 std::vector<OpDef> sequence_ops();
+std::vector<OpDef> string_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend
