@@ -4,201 +4,196 @@
 
 namespace emend {
 
-std::optional<ContractionPlan> plan_contraction(const Meaning& m) {
-  size_t n_out = m.out.size(), n_all = n_out + m.reduced.size();
-  std::vector<bool> used[2] = {std::vector<bool>(n_all, false), std::vector<bool>(n_all, false)};
-  for (size_t side = 0; side < 2; ++side) {
-    for (const IndexExpr& e : m.reads[side].index) {
-      if (e.read >= 0) return std::nullopt;
-      for (auto t : e.affine.terms) used[side][static_cast<size_t>(t.first)] = true;
-      for (const Digit& d : e.digits) {
-        if (d.of.terms.size() > 1) return std::nullopt;  // may mix groups
-        for (auto t : d.of.terms) used[side][static_cast<size_t>(t.first)] = true;
-      }
-    }
-  }
-  ContractionPlan plan;
-  for (size_t i = 0; i < n_all; ++i) {
-    int iterator = static_cast<int>(i);
-    if (i >= n_out)
-      plan.reduced.push_back(iterator);
-    else if (used[0][i] && used[1][i])
-      plan.batch.push_back(iterator);
-    else if (used[1][i])
-      plan.columns.push_back(iterator);
-    else
-      plan.rows.push_back(iterator);
-  }
-  return plan;
-}
-
-int64_t box_count(const Meaning& m, std::span<const int> iterators) {
-  Dims extents = m.extents();
-  int64_t n = 1;
-  for (int i : iterators) n *= extents[static_cast<size_t>(i)];
-  return n;
-}
-
 namespace {
 
-// visit(index, point) for all points of a box of some iterators, in row-major order.
-template <class Visit>
-void for_each_point(const Dims& extents, std::span<const int> iterators, std::vector<int64_t> point,
-                    const Visit& visit) {
-  int64_t n = 1;
-  for (int i : iterators) n *= extents[static_cast<size_t>(i)];
-  for (int64_t index = 0; index < n; ++index) {
-    int64_t rest = index;
-    for (size_t k = iterators.size(); k-- > 0;) {
-      int64_t extent = extents[static_cast<size_t>(iterators[k])];
-      point[static_cast<size_t>(iterators[k])] = rest % extent;
-      rest /= extent;
-    }
-    visit(static_cast<size_t>(index), point);
+// The bytes of the value beyond the borders.
+void store_outside(const Stored& source, DType dtype, double v, std::byte* fill) {
+  if (source.encoded && dtype == DType::c128) {
+    Symbol symbol = Symbol::of(v);
+    std::memcpy(fill, &symbol, sizeof symbol);
+  } else if (source.encoded && dtype == DType::u64) {
+    store_int(dtype, fill, 0, static_cast<int64_t>(Mod61::of(v).v));
+  } else if (source.encoded && dtype == DType::i64) {
+    store_int(dtype, fill, 0, CheckedInt::of(v).v);
+  } else if (is_complex(dtype)) {
+    store_real(dtype == DType::c64 ? DType::f32 : DType::f64, fill, 0, v);
+  } else {
+    store_real(dtype, fill, 0, v, true);
   }
 }
 
-}  // namespace
-
-std::vector<int64_t> output_offsets(const Meaning& m, std::span<const int> iterators) {
-  Dims strides = row_major_strides(m.out);
-  std::vector<int64_t> offsets(static_cast<size_t>(box_count(m, iterators)));
-  for_each_point(m.extents(), iterators, std::vector<int64_t>(m.extents().size(), 0),
-                 [&](size_t index, const std::vector<int64_t>& point) {
-                   int64_t at = 0;
-                   for (size_t k = 0; k < strides.size(); ++k) at += strides[k] * point[k];
-                   offsets[index] = at;
-                 });
-  return offsets;
+// Calls use(size) with the width of an element as a constant, so that copies are single moves.
+template <class Use>
+void with_width(size_t width, const Use& use) {
+  switch (width) {
+    case 1:
+      return use(std::integral_constant<size_t, 1>());
+    case 2:
+      return use(std::integral_constant<size_t, 2>());
+    case 4:
+      return use(std::integral_constant<size_t, 4>());
+    case 8:
+      return use(std::integral_constant<size_t, 8>());
+    default:
+      return use(width);
+  }
 }
 
-Side side_of(const Meaning& m, int which, const Stored& operand, std::span<const int> own,
-             std::span<const int> reduced, const std::vector<int64_t>& batch) {
-  const Read& read = m.reads[static_cast<size_t>(which)];
-  Dims extents = m.extents();
-  Side side;
-  side.operand = &operand;
-  side.outside = read.outside.value_or(0);
-  size_t n_dims = read.index.size();
-  std::vector<int64_t> origin(n_dims);
-  for (size_t d = 0; d < n_dims; ++d) origin[d] = evaluate(read.index[d], batch.data(), nullptr);
-  // Every index is a sum of a part per group, because no digit mixes iterators.
-  auto part = [&](std::span<const int> iterators, std::vector<std::vector<int64_t>>& parts,
-                  std::vector<int64_t>& offsets) {
-    auto n = static_cast<size_t>(box_count(m, iterators));
-    parts.assign(n_dims, std::vector<int64_t>(n));
-    offsets.assign(n, 0);
-    for_each_point(extents, iterators, batch, [&](size_t index, const std::vector<int64_t>& point) {
-      for (size_t d = 0; d < n_dims; ++d) {
-        int64_t moved = evaluate(read.index[d], point.data(), nullptr) - origin[d];
-        parts[d][index] = moved;
-        offsets[index] += moved * operand.strides[d];
+// One read along runs: outputs first .. last-1.
+void move_runs(const RunPlan& plan, const std::byte* source, size_t width, const std::byte* fill,
+               std::byte* out, int64_t first, int64_t last) {
+  RunCursor cursor(plan, first);
+  RunWindow window(plan.reads[0]);
+  with_width(width, [&](auto size) {
+    std::byte* to = out + static_cast<size_t>(first) * size;
+    for (int64_t at = first; at < last;) {
+      int64_t n = std::min(last - at, cursor.left());
+      window.start(cursor, static_cast<size_t>(n));
+      window.move_to(nullptr);
+      auto put = [&](int64_t i, const std::byte* from) {
+        std::memcpy(to + static_cast<size_t>(i) * size, from, size);
+      };
+      auto from = [&](int64_t i) {
+        return source + static_cast<size_t>(window.offset + i * window.step()) * size;
+      };
+      for (int64_t i = 0; i < window.low; ++i) put(i, fill);
+      if (window.step() == 1 && window.low < window.high) {
+        std::memcpy(to + static_cast<size_t>(window.low) * size, from(window.low),
+                    static_cast<size_t>(window.high - window.low) * size);
+      } else {
+        for (int64_t i = window.low; i < window.high; ++i) put(i, from(i));
+      }
+      for (int64_t i = window.high; i < n; ++i) put(i, fill);
+      to += static_cast<size_t>(n) * size;
+      at += n;
+      cursor.advance(n);
+    }
+  });
+}
+
+// The joined outer dimension along which the source is contiguous when runs stride through it, as
+// in a transpose.
+std::optional<size_t> contiguous_outer(const RunPlan& plan) {
+  const RunForm& offset = plan.reads[0].offset;
+  if (!plan.reads[0].borders.empty() || offset.step == 1 || offset.step == 0) return std::nullopt;
+  auto found = std::find(offset.outer.begin(), offset.outer.end(), 1);
+  if (found == offset.outer.end()) return std::nullopt;
+  return static_cast<size_t>(found - offset.outer.begin());
+}
+
+// Transposes: planes of (dimension j, run) in square tiles, so that neither side misses the cache
+// at every element.
+void move_planes(const RunPlan& plan, size_t j, const std::byte* source, size_t width,
+                 std::byte* out) {
+  constexpr int64_t kTile = 32;
+  const RunForm& offset = plan.reads[0].offset;
+  Dims joined = plan.outer;
+  joined.push_back(plan.length);
+  const Dims strides = row_major_strides(joined);  // of the output
+  int64_t extent = plan.outer[j], bands = (extent + kTile - 1) / kTile;
+  int64_t planes = count(plan.outer) / extent;
+  Dims others = plan.outer;
+  others[j] = 1;
+  parallel_for(planes * bands, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t rest = task / bands, from = offset.constant, to = 0;
+      for (size_t k = others.size(); k-- > 0; rest /= others[k]) {
+        int64_t at = rest % others[k];
+        from += offset.outer[k] * at;
+        to += strides[k] * at;
+      }
+      int64_t j0 = task % bands * kTile, j1 = std::min(extent, j0 + kTile);
+      with_width(width, [&](auto size) {
+        auto w = static_cast<int64_t>(size);
+        for (int64_t i0 = 0; i0 < plan.length; i0 += kTile) {
+          int64_t i1 = std::min(plan.length, i0 + kTile);
+          for (int64_t y = j0; y < j1; ++y) {
+            std::byte* target = out + (to + y * strides[j]) * w;
+            const std::byte* origin = source + (from + y) * w;
+            for (int64_t i = i0; i < i1; ++i) {
+              std::memcpy(target + i * w, origin + i * offset.step * w, size);
+            }
+          }
+        }
+      });
+    }
+  });
+}
+
+// Any reads, the last of which gives the elements: outputs first .. last-1.
+void move_blocks(const Meaning& m, const Stored& source, DType dtype, const std::byte* fill,
+                 std::byte* out, std::span<const Stored> operands, int64_t first, int64_t last) {
+  constexpr size_t kBlock = 1024;
+  std::vector<BlockReader> readers;
+  readers.reserve(m.reads.size());
+  for (const Read& r : m.reads) {
+    readers.emplace_back(m, r, operands[static_cast<size_t>(r.operand)]);
+  }
+  std::vector<std::vector<int64_t>> iterators, ints(m.reads.size());
+  std::vector<int64_t> offsets, point(m.out.size(), 0);
+  size_t width = static_cast<size_t>(info(dtype).bits) / 8;
+  for (int64_t at = first; at < last; at += static_cast<int64_t>(kBlock)) {
+    auto n = static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(kBlock), last - at));
+    block_iterators(m.out, static_cast<size_t>(at), n, iterators);
+    bool all = true;
+    for (size_t r = 0; r < readers.size(); ++r) {
+      readers[r].start(n, iterators);
+      all = readers[r].offsets(point.data(), ints, offsets);
+      if (r + 1 == readers.size()) break;
+      const Stored& operand = operands[static_cast<size_t>(m.reads[r].operand)];
+      ints[r].resize(n);
+      for (size_t i = 0; i < n; ++i) {
+        ints[r][i] = load_int(operand.dtype, operand.data, static_cast<size_t>(offsets[i]));
+      }
+    }
+    const auto& inside = readers.back().inside;
+    if (width == 0) {  // packed: move codes
+      DType code = info(dtype).bits == 4 ? DType::u4 : DType::u2;
+      for (size_t i = 0; i < n; ++i) {
+        bool in = all || inside[i];
+        store_int(code, out, static_cast<size_t>(at) + i,
+                  in ? load_int(code, source.data, static_cast<size_t>(offsets[i]))
+                     : load_int(code, fill, 0));
+      }
+      continue;
+    }
+    with_width(width, [&](auto size) {
+      for (size_t i = 0; i < n; ++i) {
+        const std::byte* from =
+            all || inside[i] ? source.data + static_cast<size_t>(offsets[i]) * size : fill;
+        std::memcpy(out + (static_cast<size_t>(at) + i) * size, from, size);
       }
     });
-  };
-  std::vector<std::vector<int64_t>> rows, columns;
-  part(own, rows, side.row_offset);
-  part(reduced, columns, side.column_offset);
-  for (size_t d = 0; d < n_dims; ++d) {
-    for (int64_t& at : side.row_offset) at += origin[d] * operand.strides[d];
-    auto [row_low, row_high] = std::minmax_element(rows[d].begin(), rows[d].end());
-    auto [column_low, column_high] = std::minmax_element(columns[d].begin(), columns[d].end());
-    if (rows[d].empty() || columns[d].empty()) continue;
-    int64_t low = origin[d] + *row_low + *column_low, high = origin[d] + *row_high + *column_high;
-    if (low < 0 || high >= operand.shape[d]) {
-      EMEND_ASSERT(read.outside, "a contraction reads outside its operand");
-      side.borders.push_back({operand.shape[d], origin[d], rows[d], columns[d]});
-    }
   }
-  return side;
 }
 
-namespace {
-
-// Elements of `bits` bits moved without looking at them.
+// Elements moved without looking at them.
 void move_elements(const Meaning& m, const Stored& source, DType dtype, std::byte* out,
                    std::span<const Stored> operands) {
-  size_t width = static_cast<size_t>(info(dtype).bits) / 8;
-  auto move = [&](int64_t first, int64_t last) {
-    constexpr size_t kBlock = 1024;
-    std::vector<BlockReader> readers;
-    readers.reserve(m.reads.size());
-    for (const Read& r : m.reads) {
-      readers.emplace_back(m, r, operands[static_cast<size_t>(r.operand)]);
-    }
-    std::vector<std::vector<int64_t>> iterators, ints(m.reads.size());
-    std::vector<int64_t> offsets, point(m.out.size(), 0);
-    std::byte fill[16] = {};
-    if (m.reads.back().outside) {
-      double v = *m.reads.back().outside;
-      if (source.encoded && dtype == DType::c128) {
-        Symbol symbol = Symbol::of(v);
-        std::memcpy(fill, &symbol, sizeof symbol);
-      } else if (source.encoded && dtype == DType::u64) {
-        store_int(dtype, fill, 0, static_cast<int64_t>(Mod61::of(v).v));
-      } else if (source.encoded && dtype == DType::i64) {
-        store_int(dtype, fill, 0, CheckedInt::of(v).v);
-      } else if (is_complex(dtype)) {
-        store_real(dtype == DType::c64 ? DType::f32 : DType::f64, fill, 0, v);
-      } else {
-        store_real(dtype, fill, 0, v, true);
-      }
-    }
-    for (int64_t at = first; at < last; at += static_cast<int64_t>(kBlock)) {
-      auto n = static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(kBlock), last - at));
-      block_iterators(m.out, static_cast<size_t>(at), n, iterators);
-      bool all = true;
-      for (size_t r = 0; r < readers.size(); ++r) {
-        readers[r].start(n, iterators);
-        all = readers[r].offsets(point.data(), ints, offsets);
-        if (r + 1 == readers.size()) break;
-        const Stored& operand = operands[static_cast<size_t>(m.reads[r].operand)];
-        ints[r].resize(n);
-        for (size_t i = 0; i < n; ++i) {
-          ints[r][i] = load_int(operand.dtype, operand.data, static_cast<size_t>(offsets[i]));
-        }
-      }
-      const auto& inside = readers.back().inside;
-      if (width == 0) {  // packed: move codes
-        DType code = info(dtype).bits == 4 ? DType::u4 : DType::u2;
-        for (size_t i = 0; i < n; ++i) {
-          bool in = all || inside[i];
-          store_int(code, out, static_cast<size_t>(at) + i,
-                    in ? load_int(code, source.data, static_cast<size_t>(offsets[i]))
-                       : load_int(code, fill, 0));
-        }
-        continue;
-      }
-      auto copy = [&](auto size) {
-        for (size_t i = 0; i < n; ++i) {
-          const std::byte* from =
-              all || inside[i] ? source.data + static_cast<size_t>(offsets[i]) * size : fill;
-          std::memcpy(out + (static_cast<size_t>(at) + i) * size, from, size);
-        }
-      };
-      switch (width) {
-        case 1:
-          copy(std::integral_constant<size_t, 1>());
-          break;
-        case 2:
-          copy(std::integral_constant<size_t, 2>());
-          break;
-        case 4:
-          copy(std::integral_constant<size_t, 4>());
-          break;
-        case 8:
-          copy(std::integral_constant<size_t, 8>());
-          break;
-        default:
-          copy(width);
-          break;
-      }
-    }
-  };
+  std::byte fill[16] = {};
+  if (m.reads.back().outside) store_outside(source, dtype, *m.reads.back().outside, fill);
+  std::optional<RunPlan> runs;
+  if (m.reads.size() == 1 && info(dtype).bits >= 8) runs = plan_runs(m, operands);
+  if (runs && runs->length < std::min(kShortRun, count(m.out))) runs.reset();
+  auto width = static_cast<size_t>(info(dtype).bits) / 8;
+  if (auto j = runs ? contiguous_outer(*runs) : std::nullopt) {
+    return move_planes(*runs, *j, source.data, width, out);
+  }
   int64_t grain = 1 << 14;
   parallel_for((count(m.out) + grain - 1) / grain, 1, [&](int64_t begin, int64_t end) {
-    move(begin * grain, std::min(count(m.out), end * grain));
+    int64_t first = begin * grain, last = std::min(count(m.out), end * grain);
+    if (runs) {
+      move_runs(*runs, source.data, width, fill, out, first, last);
+    } else {
+      move_blocks(m, source, dtype, fill, out, operands, first, last);
+    }
   });
+}
+
+// Every element stays where it is: only the shape changes.
+bool is_reshape(const Meaning& m, const Dims& from) {
+  return m.reads.size() == 1 && !m.reads[0].outside && count(m.out) == count(from) &&
+         m.reads[0].index == reshape_index(from, m.out);
 }
 
 Tensor move_strings(const Meaning& m, std::span<const Tensor> operands, Dims shape) {
@@ -264,6 +259,9 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
   bool movement = is_movement(m);
   if (movement && declared == DType::string) return move_strings(m, operands, std::move(shape));
   DType result = stored_dtype(a, declared);
+  if (movement && operands[0].dtype() == result && is_reshape(m, operands[0].shape())) {
+    return operands[0].reshaped(std::move(shape));
+  }
   std::vector<Stored> stored;
   bool any_float = is_float_like(declared) || result != declared,
        any_complex = is_complex(declared), any_u64 = false;

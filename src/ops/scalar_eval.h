@@ -332,10 +332,16 @@ T apply(Fn fn, T a, T b) {
         return truth<T>(a < b);
       case Fn::le:
         return truth<T>(a <= b);
-      case Fn::min:
-        return a < b || !(a == a) ? a : b;
-      case Fn::max:
-        return b < a || !(a == a) ? a : b;
+      // A NaN on either side comes through. Two selections instead of one condition: the first is a
+      // single instruction, the second is predicted.
+      case Fn::min: {
+        T least = a < b ? a : b;
+        return a == a ? least : a;
+      }
+      case Fn::max: {
+        T largest = b < a ? a : b;
+        return a == a ? largest : a;
+      }
       default:
         break;
     }
@@ -424,6 +430,9 @@ class ScalarMachine {
         return;
       case Fn::mul:
         for (size_t i = 0; i < n; ++i) out[i] = apply(Fn::mul, a[i], b[i]);
+        return;
+      case Fn::max:
+        for (size_t i = 0; i < n; ++i) out[i] = apply(Fn::max, a[i], b[i]);
         return;
       default:
         for (size_t i = 0; i < n; ++i) out[i] = apply(fn, a[i], b[i]);
