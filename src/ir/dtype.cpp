@@ -104,7 +104,8 @@ double decode_narrow(DType t, int code) {
 int encode_narrow(DType t, double v, bool saturate) {
   NarrowFloat f = narrow(t);
   int sign_at = f.exponent_bits + f.mantissa_bits;
-  if (std::isnan(v)) return f.nan >= 0 ? f.nan : top_code(t);
+  // A type without NaN shows it as minus zero, the one code that nothing else needs.
+  if (std::isnan(v)) return f.nan >= 0 ? f.nan : 1 << sign_at;
   bool negative = std::signbit(v);
   int sign = f.has_sign && negative ? 1 << sign_at : 0;
   double a = std::abs(v);

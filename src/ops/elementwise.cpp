@@ -1,5 +1,8 @@
 // Elementwise operators: one line each. Defaults that ONNX states as floats are floats. From the body follow the reference value in every
 // arithmetic, the text in C and CUDA, the derivative, the documentation row and the tests.
+#include <cmath>
+
+#include "ops/evaluate.h"
 #include "ops/families.h"
 #include "ops/table.h"
 
@@ -25,13 +28,121 @@ Scalar softplus(const Scalar& s) {
   return max(s, 0) + log1p(exp(-abs(s)));
 }
 
+// Before opset 8 the operators with any number of operands do not broadcast, but Add does.
+NodeId spread(OnnxWriter& w, size_t i) {
+  if (w.types[i].shape == w.type.shape) return w.args[i];
+  return w.emit("Add", {w.args[i], w.b.constant(Tensor::zeros(w.type.dtype, w.type.shape))})[0];
+}
+
 // ONNX operators with any number of operands are chains of the binary one.
 OnnxRow chain(const std::string& type, const std::string& op) {
-  return {.type = type, .lower = [op](OnnxCall& c) -> Result<std::vector<NodeId>> {
+  return {.type = type,
+          .lower = [op](OnnxCall& c) -> Result<std::vector<NodeId>> {
             NodeId sum = c.inputs.at(0);
             for (size_t i = 1; i < c.inputs.size(); ++i) sum = c.b.op(op, {sum, c.inputs[i]});
             return std::vector{sum};
-          }};
+          },
+          .raise =
+              [type](OnnxWriter& w) {
+                if (w.opset >= 8) return w.emit(type, w.args);
+                return w.emit(type, {spread(w, 0), spread(w, 1)});
+              }};
+}
+
+// Strings are compared and chosen, nothing else.
+template <class Put>
+void for_each_broadcast(const EvalContext& c, std::span<const Value> v, const Put& put) {
+  std::vector<Dims> strides;
+  Dims out = row_major_strides(c.type.shape);
+  for (const Value& operand : v) {
+    const Dims& shape = operand.tensor.shape();
+    Dims own = row_major_strides(shape), aligned(c.type.shape.size() - shape.size(), 0);
+    for (size_t d = 0; d < shape.size(); ++d) aligned.push_back(shape[d] == 1 ? 0 : own[d]);
+    strides.push_back(aligned);
+  }
+  std::vector<size_t> at(v.size());
+  for (int64_t i = 0; i < count(c.type.shape); ++i) {
+    for (size_t k = 0; k < v.size(); ++k) {
+      int64_t offset = 0;
+      for (size_t d = 0; d < out.size(); ++d)
+        offset += i / out[d] % c.type.shape[d] * strides[k][d];
+      at[k] = static_cast<size_t>(offset);
+    }
+    put(static_cast<size_t>(i), at);
+  }
+}
+
+Value equal_strings(const EvalContext& c, std::span<const Value> v) {
+  return Tensor::make(DType::boolean, c.type.shape, [&](std::byte* out) {
+    for_each_broadcast(c, v, [&](size_t i, const std::vector<size_t>& at) {
+      bool same = v[0].tensor.strings()[at[0]] == v[1].tensor.strings()[at[1]];
+      store_int(DType::boolean, out, i, same);
+    });
+  });
+}
+
+Value choose_strings(const EvalContext& c, std::span<const Value> v) {
+  std::vector<std::string> chosen(static_cast<size_t>(count(c.type.shape)));
+  for_each_broadcast(c, v, [&](size_t i, const std::vector<size_t>& at) {
+    size_t from = v[0].tensor.integer(static_cast<int64_t>(at[0])) ? 1 : 2;
+    chosen[i] = v[from].tensor.strings()[at[from]];
+  });
+  return Tensor::of_strings(c.type.shape, std::move(chosen));
+}
+
+OnnxRow shift_row(const std::string& direction) {
+  return {.type = "BitShift",
+          .since = 11,
+          .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
+            bool left = c.text_attr("direction", "") == "LEFT";
+            return std::vector{
+                c.b.op(left ? "shift_left" : "shift_right", {c.inputs.at(0), c.inputs.at(1)})};
+          },
+          .raise =
+              [direction](OnnxWriter& w) {
+                return w.emit("BitShift", w.args, {{"direction", direction}});
+              }};
+}
+
+// A bound as a double, if it is known and a double holds it.
+std::optional<double> clip_bound(OnnxCall& c, size_t input, const char* attribute) {
+  if (c.version() < 11) {
+    if (!c.has_attr(attribute)) return std::nullopt;
+    return c.real_attr(attribute, 0);
+  }
+  if (!c.has(input) || !c.b.graph().is_constant(c.inputs[input])) return std::nullopt;
+  auto v = c.value(input);
+  if (!v || v->count() != 1) return std::nullopt;
+  double bound = v->real(0);
+  bool exact = is_float(v->dtype()) || std::abs(bound) <= 0x1p53;
+  return std::isfinite(bound) && exact ? std::optional(bound) : std::nullopt;
+}
+
+// Two known bounds are one clip; otherwise what is there, as max and min.
+Result<std::vector<NodeId>> clip_lower(OnnxCall& c) {
+  NodeId x = c.inputs.at(0);
+  DType t = c.type(0).dtype;
+  auto low = clip_bound(c, 1, "min"), high = clip_bound(c, 2, "max");
+  if (low && high) return std::vector{c.b.op("clip", {x}, Attrs({{"min", *low}, {"max", *high}}))};
+  auto bound = [&](size_t input, std::optional<double> known, const char* op) {
+    if (c.version() < 11 && known) x = c.b.op(op, {x, c.b.scalar(*known, t)});
+    if (c.version() < 11 || !c.has(input)) return;
+    NodeId b = c.b.shape(c.inputs[input]).empty()
+                   ? c.inputs[input]
+                   : c.b.op("reshape", {c.inputs[input]}, Attrs({{"shape", Dims{}}}));
+    x = c.b.op(op, {x, b});
+  };
+  bound(1, low, "max");
+  bound(2, high, "min");
+  return std::vector{x};
+}
+
+std::vector<NodeId> clip_raise(OnnxWriter& w) {
+  double low = w.attrs.get<double>("min"), high = w.attrs.get<double>("max");
+  if (w.opset < 11) return w.emit("Clip", w.args, {{"min", low}, {"max", high}});
+  DType t = w.type.dtype;
+  return w.emit("Clip", {w.args[0], w.b.constant(Tensor::of_real(low, t)),
+                         w.b.constant(Tensor::of_real(high, t))});
 }
 
 }  // namespace
@@ -42,10 +153,10 @@ std::vector<OpDef> elementwise_ops() {
   return {
       unary({.name = "neg",   .body = -x,               .onnx = {{"Neg"}}}),
       unary({.name = "abs",   .body = fn(Fn::abs),      .traits = idempotent | zero_to_zero, .onnx = {{"Abs"}}}),
-      unary({.name = "sign",  .body = fn(Fn::sign),     .traits = idempotent | zero_to_zero, .onnx = {{"Sign"}}}),
+      unary({.name = "sign",  .body = fn(Fn::sign),     .traits = idempotent | zero_to_zero, .onnx = {{.type = "Sign", .since = 9}}}),
       unary({.name = "floor", .body = fn(Fn::floor),    .traits = idempotent | zero_to_zero, .onnx = {{"Floor"}}}),
       unary({.name = "ceil",  .body = fn(Fn::ceil),     .traits = idempotent | zero_to_zero, .onnx = {{"Ceil"}}}),
-      unary({.name = "round", .body = fn(Fn::round),    .traits = idempotent | zero_to_zero, .onnx = {{"Round"}}}),
+      unary({.name = "round", .body = fn(Fn::round),    .traits = idempotent | zero_to_zero, .onnx = {{.type = "Round", .since = 11}}}),
       unary({.name = "trunc", .body = fn(Fn::trunc),    .traits = idempotent | zero_to_zero}),
       unary({.name = "sqrt",  .body = sqrt(x),          .traits = zero_to_zero, .onnx = {{"Sqrt"}}}),
       unary({.name = "reciprocal", .body = 1 / x,       .onnx = {{"Reciprocal"}}}),
@@ -57,13 +168,13 @@ std::vector<OpDef> elementwise_ops() {
       unary({.name = "asin",  .body = fn(Fn::asin),     .traits = zero_to_zero, .onnx = {{"Asin"}}}),
       unary({.name = "acos",  .body = fn(Fn::acos),     .onnx = {{"Acos"}}}),
       unary({.name = "atan",  .body = fn(Fn::atan),     .traits = zero_to_zero, .onnx = {{"Atan"}}}),
-      unary({.name = "sinh",  .body = fn(Fn::sinh),     .traits = zero_to_zero, .onnx = {{"Sinh"}}}),
-      unary({.name = "cosh",  .body = fn(Fn::cosh),     .onnx = {{"Cosh"}}}),
+      unary({.name = "sinh",  .body = fn(Fn::sinh),     .traits = zero_to_zero, .onnx = {{.type = "Sinh", .since = 9}}}),
+      unary({.name = "cosh",  .body = fn(Fn::cosh),     .onnx = {{.type = "Cosh", .since = 9}}}),
       unary({.name = "tanh",  .body = tanh(x),          .traits = zero_to_zero, .onnx = {{"Tanh"}}}),
-      unary({.name = "asinh", .body = fn(Fn::asinh),    .traits = zero_to_zero, .onnx = {{"Asinh"}}}),
-      unary({.name = "acosh", .body = fn(Fn::acosh),    .onnx = {{"Acosh"}}}),
-      unary({.name = "atanh", .body = fn(Fn::atanh),    .traits = zero_to_zero, .onnx = {{"Atanh"}}}),
-      unary({.name = "erf",   .body = erf(x),           .traits = zero_to_zero, .onnx = {{"Erf"}}}),
+      unary({.name = "asinh", .body = fn(Fn::asinh),    .traits = zero_to_zero, .onnx = {{.type = "Asinh", .since = 9}}}),
+      unary({.name = "acosh", .body = fn(Fn::acosh),    .onnx = {{.type = "Acosh", .since = 9}}}),
+      unary({.name = "atanh", .body = fn(Fn::atanh),    .traits = zero_to_zero, .onnx = {{.type = "Atanh", .since = 9}}}),
+      unary({.name = "erf",   .body = erf(x),           .traits = zero_to_zero, .onnx = {{.type = "Erf", .since = 9}}}),
       unary({.name = "relu",  .body = max(x, 0),        .traits = idempotent | zero_to_zero, .onnx = {{"Relu"}}}),
       unary({.name = "sigmoid",  .body = sigmoid(x),    .onnx = {{"Sigmoid"}}}),
       unary({.name = "softplus", .body = softplus(x),   .onnx = {{"Softplus"}}}),
@@ -99,6 +210,8 @@ std::vector<OpDef> elementwise_ops() {
              .traits = zero_to_zero,
              .onnx = {{.type = "Gelu", .since = 20,
                        .raise = [](OnnxWriter& w) { return w.emit("Gelu", w.args, {{"approximate", "tanh"}}); }}}}),
+      unary({.name = "clip", .body = min(max(x, attr("min")), attr("max")), .attrs = {{"min", 0.0}, {"max", 6.0}},
+             .traits = idempotent, .onnx = {{.type = "Clip", .lower = clip_lower, .raise = clip_raise}}}),
       unary({.name = "logical_not", .body = logical_not(x), .onnx = {{"Not"}}}),
       unary({.name = "bit_not", .body = fn(Fn::bit_not), .onnx = {{.type = "BitwiseNot", .since = 18}}}),
       unary({.name = "is_nan", .body = fn(Fn::is_nan), .result = ResultType::boolean, .onnx = {{.type = "IsNaN", .since = 9}}}),
@@ -130,7 +243,8 @@ std::vector<OpDef> elementwise_ops() {
                         .raise = [](OnnxWriter& w) { return w.emit("Mod", w.args, {{"fmod", 1}}); }}}}),
       binary({.name = "max", .body = max(x, y), .traits = commutative | associative | idempotent, .onnx = {chain("Max", "max")}}),
       binary({.name = "min", .body = min(x, y), .traits = commutative | associative | idempotent, .onnx = {chain("Min", "min")}}),
-      binary({.name = "equal", .body = fn2(Fn::eq), .traits = commutative, .result = ResultType::boolean, .onnx = {{"Equal"}}}),
+      binary({.name = "equal", .body = fn2(Fn::eq), .traits = commutative, .result = ResultType::boolean, .onnx = {{"Equal"}},
+              .on_strings = equal_strings}),
       binary({.name = "less", .body = x < y, .result = ResultType::boolean, .onnx = {{"Less"}}}),
       binary({.name = "less_equal", .body = x <= y, .result = ResultType::boolean, .onnx = {{.type = "LessOrEqual", .since = 12}}}),
       binary({.name = "greater", .body = x > y, .result = ResultType::boolean, .onnx = {{"Greater"}}}),
@@ -141,9 +255,12 @@ std::vector<OpDef> elementwise_ops() {
       binary({.name = "bit_and", .body = fn2(Fn::bit_and), .traits = commutative | associative | idempotent, .onnx = {{.type = "BitwiseAnd", .since = 18}}}),
       binary({.name = "bit_or",  .body = fn2(Fn::bit_or),  .traits = commutative | associative | idempotent, .onnx = {{.type = "BitwiseOr", .since = 18}}}),
       binary({.name = "bit_xor", .body = fn2(Fn::bit_xor), .traits = commutative | associative, .onnx = {{.type = "BitwiseXor", .since = 18}}}),
+      binary({.name = "shift_left", .body = fn2(Fn::shift_left), .onnx = {shift_row("LEFT")}}),
+      binary({.name = "shift_right", .body = fn2(Fn::shift_right), .onnx = {shift_row("RIGHT")}}),
       binary({.name = "prelu", .body = select(x < 0, y * x, x), .onnx = {{"PRelu"}}}),
 
-      ternary({.name = "where", .body = select(x, y, z), .result = ResultType::condition, .onnx = {{.type = "Where", .since = 9}}}),
+      ternary({.name = "where", .body = select(x, y, z), .result = ResultType::condition, .onnx = {{.type = "Where", .since = 9}},
+               .on_strings = choose_strings}),
   };
   // clang-format on
 }

@@ -1,5 +1,6 @@
 #include "ops/evaluate.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/build.h"
@@ -36,8 +37,9 @@ Attrs eval_attrs(const EvalContext& c) {
 
 Value evaluate_node(const EvalContext& c, std::span<const Value> values) {
   const OpDef& def = *c.def;
-  // Strings have no arithmetic; where a record has a hand-written move for them, it is used.
-  bool strings = c.type.is_tensor() && c.type.dtype == DType::string && def.eval;
+  // Strings have no arithmetic; where a record has a hand-written function for them, it is used.
+  auto holds_strings = [](const Type& t) { return t.is_tensor() && t.dtype == DType::string; };
+  bool strings = def.eval && (holds_strings(c.type) || std::ranges::any_of(c.types, holds_strings));
   if ((def.means || !def.body.empty()) && !strings) {
     std::vector<Tensor> operands;
     for (const Value& v : values) operands.push_back(v.tensor);

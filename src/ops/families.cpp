@@ -74,7 +74,7 @@ Result<Dims> normal_axes(const Dims& axes, int64_t rank) {
 
 namespace {
 
-Result<Type> infer_elementwise(const std::string& name, ResultType rule, Types in) {
+Result<Type> infer_elementwise(const std::string& name, ResultType rule, bool strings, Types in) {
   std::vector<Dims> shapes;
   for (const Type& t : in) shapes.push_back(t.shape);
   auto shape = broadcast_shapes(shapes);
@@ -84,7 +84,7 @@ Result<Type> infer_elementwise(const std::string& name, ResultType rule, Types i
     return fail(name, ": the condition must be bool, not ", to_text(in[0].dtype));
   }
   DType dtype = in[first].dtype;
-  if (dtype == DType::string) return fail(name, " is not defined on strings");
+  if (dtype == DType::string && !strings) return fail(name, " is not defined on strings");
   if (rule != ResultType::first) {
     for (size_t i = first; i < in.size(); ++i) {
       if (in[i].dtype != dtype) {
@@ -106,9 +106,10 @@ OpDef elementwise(int arity, Elementwise e) {
   d.traits = e.traits;
   d.body = e.body;
   d.result = e.result;
-  d.infer = [name = e.name, rule = e.result](Attrs, Types in) {
-    return infer_elementwise(name, rule, in);
+  d.infer = [name = e.name, rule = e.result, strings = bool(e.on_strings)](Attrs, Types in) {
+    return infer_elementwise(name, rule, strings, in);
   };
+  d.eval = std::move(e.on_strings);
   d.onnx = std::move(e.onnx);
   d.doc = std::move(e.doc);
   return d;

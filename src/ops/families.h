@@ -35,6 +35,8 @@ struct Elementwise {
   ResultType result = ResultType::same;
   std::vector<OnnxRow> onnx = {};
   std::string doc = {};
+  // For strings, which the body cannot hold; without it they are refused.
+  std::function<Value(const EvalContext&, std::span<const Value>)> on_strings = nullptr;
 };
 OpDef elementwise(int arity, Elementwise e);
 inline OpDef unary(Elementwise e) {

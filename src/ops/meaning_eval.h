@@ -196,17 +196,18 @@ void accumulate(Reduce how, bool first, size_t n, const T* v, A* acc) {
   }
 }
 
-// The value of a reduction over nothing.
+// The value of a reduction over nothing. The largest of no integers is the least one of the type.
 template <class A>
-A neutral(Reduce how) {
+A neutral(Reduce how, DType result) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  bool infinite = is_float(result) || kIsExact<A>;
   switch (how) {
     case Reduce::product:
       return number<A>(1);
     case Reduce::max:
-      return number<A>(-kInfinity);
+      return number<A>(infinite ? -kInfinity : lowest(result));
     case Reduce::min:
-      return number<A>(kInfinity);
+      return number<A>(infinite ? kInfinity : highest(result));
     default:
       return A();
   }
@@ -253,6 +254,7 @@ class BlockEvaluator {
 
   // Outputs first .. last-1.
   void run(int64_t first, int64_t last, DType result, std::byte* out) {
+    result_ = result;
     std::optional<RunCursor> cursor;
     if (runs_) cursor.emplace(*runs_, first);
     for (int64_t at = first; at < last;) {
@@ -308,7 +310,7 @@ class BlockEvaluator {
     bool more = count(m_.reduced) > 0, first = true;
     // Largest and smallest start with the first value; over nothing they are infinite.
     bool starts_empty = more && (m_.reduce == Reduce::max || m_.reduce == Reduce::min);
-    std::fill_n(acc_.begin(), n_, starts_empty ? A() : neutral<A>(m_.reduce));
+    std::fill_n(acc_.begin(), n_, starts_empty ? A() : neutral<A>(m_.reduce, result_));
     while (more) {
       accumulate(m_.reduce, first, n_, body_at_point(), acc_.data());
       first = false;
@@ -357,6 +359,7 @@ class BlockEvaluator {
   }
 
   const Meaning& m_;
+  DType result_ = DType::f32;
   std::span<const Stored> operands_;
   const RunPlan* runs_;
   bool iterates_;  // a body uses iterators

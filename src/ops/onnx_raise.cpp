@@ -45,7 +45,7 @@ const OnnxRow* raising_row(const OpDef& def, int64_t opset) {
 }
 
 std::vector<NodeId> raise_by_name(OnnxWriter& w, const OpDef& def, const OnnxRow& row) {
-  std::vector<NodeId> inputs = w.args;
+  std::map<size_t, NodeId> shape_operands;  // by input; the arguments fill the rest in order
   std::vector<Attrs::Entry> attributes;
   for (const AttrSpec& spec : def.attrs) {
     const AttrValue& v = *w.attrs.find(spec.name);
@@ -55,15 +55,14 @@ std::vector<NodeId> raise_by_name(OnnxWriter& w, const OpDef& def, const OnnxRow
         });
     if (operand != row.operands.end()) {
       auto at = static_cast<size_t>(operand->input);
-      if (inputs.size() <= at) inputs.resize(at + 1);
       if (auto* ints = v.as<Dims>())
-        inputs[at] = w.ints(*ints);
+        shape_operands[at] = w.ints(*ints);
       else if (auto* i = v.as<int64_t>())
-        inputs[at] = w.b.constant(Tensor::of_int(*i));
+        shape_operands[at] = w.b.constant(Tensor::of_int(*i));
       else if (auto* d = v.as<double>())
-        inputs[at] = w.b.constant(Tensor::of_real(*d, DType::f32));
+        shape_operands[at] = w.b.constant(Tensor::of_real(*d, DType::f32));
       else if (auto* t = v.as<Tensor>())
-        inputs[at] = w.b.constant(*t);
+        shape_operands[at] = w.b.constant(*t);
       continue;
     }
     auto renamed = std::find_if(row.rename.begin(), row.rename.end(),
@@ -76,6 +75,12 @@ std::vector<NodeId> raise_by_name(OnnxWriter& w, const OpDef& def, const OnnxRow
       attributes.emplace_back(name, int64_t{info(*t).onnx});
     else
       attributes.emplace_back(name, v);
+  }
+  std::vector<NodeId> inputs;
+  auto rest = w.args.begin();
+  while (rest != w.args.end() || !shape_operands.empty()) {
+    auto given = shape_operands.extract(inputs.size());
+    inputs.push_back(given ? given.mapped() : rest != w.args.end() ? *rest++ : NodeId());
   }
   int outputs = w.type.kind == Type::Kind::tuple ? static_cast<int>(w.type.items.size()) : 1;
   return w.emit(row.type, inputs, std::move(attributes), outputs, row.domain);

@@ -51,6 +51,7 @@ enum class ResultType : uint8_t {
   boolean,    // comparisons and predicates: one dtype in, bool out
   first,      // the dtype of the first operand (pow, shifts)
   condition,  // the first operand is bool, the others agree: the result is theirs
+  attribute,  // the dtype that the attribute `to` names (cast)
 };
 
 enum Trait : uint32_t {

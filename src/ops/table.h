@@ -40,6 +40,12 @@ std::vector<OpDef> attention_ops();
 std::vector<OpDef> linear_attention_ops();
 std::vector<OpDef> sequence_ops();
 std::vector<OpDef> string_ops();
+std::vector<OpDef> cast_ops();
+std::vector<OpDef> index_ops();
+std::vector<OpDef> scatter_ops();
+std::vector<OpDef> order_ops();
+std::vector<OpDef> random_ops();
+std::vector<OpDef> data_dependent_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend
