@@ -123,24 +123,6 @@ Meaning conv_means(const Conv& c, Types in) {
   return m;
 }
 
-// Explicit pads from ONNX's auto_pad; nullopt for NOTSET.
-std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims& kernel,
-                              const Dims& strides, const Dims& dilations) {
-  size_t n = kernel.size();
-  if (mode == "NOTSET" || mode.empty()) return std::nullopt;
-  Dims pads(2 * n, 0);
-  if (mode == "VALID") return pads;
-  for (size_t d = 0; d < n; ++d) {
-    int64_t out = (x[d + 2] + strides[d] - 1) / strides[d];
-    int64_t reach = dilations[d] * (kernel[d] - 1) + 1;
-    int64_t total = std::max<int64_t>(0, (out - 1) * strides[d] + reach - x[d + 2]);
-    int64_t small = total / 2, large = total - small;
-    pads[d] = mode == "SAME_LOWER" ? large : small;
-    pads[d + n] = total - pads[d];
-  }
-  return pads;
-}
-
 Result<std::vector<NodeId>> conv_lower(OnnxCall& c) {
   Conv a = conv_attributes(c, c.type(0).shape, c.type(1).shape);
   NodeId y = c.b.op("conv", {c.inputs[0], c.inputs[1]}, a);
@@ -160,6 +142,23 @@ std::vector<NodeId> conv_raise(OnnxWriter& w) {
 }
 
 }  // namespace
+
+std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims& kernel,
+                              const Dims& strides, const Dims& dilations) {
+  size_t n = kernel.size();
+  if (mode == "NOTSET" || mode.empty()) return std::nullopt;
+  Dims pads(2 * n, 0);
+  if (mode == "VALID") return pads;
+  for (size_t d = 0; d < n; ++d) {
+    int64_t out = (x[d + 2] + strides[d] - 1) / strides[d];
+    int64_t reach = dilations[d] * (kernel[d] - 1) + 1;
+    int64_t total = std::max<int64_t>(0, (out - 1) * strides[d] + reach - x[d + 2]);
+    int64_t small = total / 2, large = total - small;
+    pads[d] = mode == "SAME_LOWER" ? large : small;
+    pads[d + n] = total - pads[d];
+  }
+  return pads;
+}
 
 Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w) {
   const std::string& name = c.node.type;

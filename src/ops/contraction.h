@@ -15,6 +15,11 @@ struct Conv {
 // The attributes of an ONNX convolution (Conv, ConvInteger, QLinearConv), auto_pad made explicit.
 Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w);
 
+// Explicit pads (begins, then ends) from ONNX's auto_pad for an input x[n,c,..]; nullopt for
+// NOTSET.
+std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims& kernel,
+                              const Dims& strides, const Dims& dilations);
+
 // A bias of shape [c] as [c, 1, ..], so that it broadcasts over n spatial dimensions.
 NodeId add_spatial_dims(GraphBuilder& b, NodeId bias, size_t n);
 

@@ -46,6 +46,8 @@ std::vector<OpDef> scatter_ops();
 std::vector<OpDef> order_ops();
 std::vector<OpDef> random_ops();
 std::vector<OpDef> data_dependent_ops();
+std::vector<OpDef> window_ops();
+std::vector<OpDef> conv_transpose_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend

@@ -1,0 +1,274 @@
+// Convolutions that are made of plain ones: transposed (and with it Col2Im), and the causal one
+// that carries its last inputs to the next call.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/contraction.h"
+#include "ops/families.h"
+#include "ops/movement.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+struct ConvTranspose {
+  Dims strides, dilations;
+  Dims pads;            // begins, then ends: cropped from the output
+  Dims output_padding;  // added at its ends
+  int64_t group = 1;
+  EMEND_FIELDS(strides, dilations, pads, output_padding, group)
+};
+
+// strides[d] - 1 zeros between neighbours of every spatial dimension of x[n,c,..].
+NodeId interleave_zeros(GraphBuilder& b, NodeId x, const Dims& strides) {
+  const Dims from = b.shape(x);
+  Dims apart(from.begin(), from.begin() + 2), joined = apart;
+  Pad gaps{.pads = Dims(2 * (2 + 2 * strides.size()), 0)}, crop{.pads = Dims(2 * from.size(), 0)};
+  size_t apart_rank = 2 + 2 * strides.size();
+  for (size_t d = 0; d < strides.size(); ++d) {
+    apart.push_back(from[d + 2]);
+    apart.push_back(1);
+    gaps.pads[apart_rank + 2 * d + 3] = strides[d] - 1;
+    joined.push_back(from[d + 2] * strides[d]);
+    crop.pads[from.size() + d + 2] = 1 - strides[d];
+  }
+  if (std::ranges::all_of(strides, [](int64_t s) { return s == 1; })) return x;
+  NodeId wide = b.op("pad", {b.op("reshape", {x}, Reshape{apart})}, gaps);
+  return b.op("pad", {b.op("reshape", {wide}, Reshape{joined})}, crop);
+}
+
+// w[c, f/g, k..] as the weights [f, c/g, k..] of the plain convolution that runs backwards.
+NodeId backward_weights(GraphBuilder& b, NodeId w, int64_t group) {
+  const Dims from = b.shape(w);
+  Dims split = {group, from[0] / group, from[1]}, perm = {0, 2, 1};
+  Dims joined = {group * from[1], from[0] / group};
+  for (size_t d = 2; d < from.size(); ++d) {
+    split.push_back(from[d]);
+    joined.push_back(from[d]);
+    perm.push_back(static_cast<int64_t>(d) + 1);
+  }
+  NodeId grouped = b.op("reshape", {w}, Reshape{split});
+  NodeId swapped =
+      b.op("reshape", {b.op("transpose", {grouped}, Transpose{perm})}, Reshape{joined});
+  Slice flip{.starts = Dims(from.size(), 0), .sizes = joined, .steps = Dims(from.size(), 1)};
+  for (size_t d = 2; d < from.size(); ++d) {
+    flip.starts[d] = from[d] - 1;
+    flip.steps[d] = -1;
+  }
+  return b.op("slice", {swapped}, flip);
+}
+
+NodeId conv_transpose_expand(GraphBuilder& b, const ConvTranspose& a, Args args) {
+  const Dims x = b.shape(args[0]), w = b.shape(args[1]);
+  size_t n = a.strides.size();
+  if (x.size() != n + 2 || w.size() != n + 2 || a.dilations.size() != n || a.pads.size() != 2 * n ||
+      a.output_padding.size() != n) {
+    throw Error(str("input ", shape_text(x), ", weights ", shape_text(w), " and ", n,
+                    " strides do not fit"));
+  }
+  if (a.group < 1 || x[1] != w[0] || w[0] % a.group != 0)
+    throw Error(str(x[1], " channels against weights ", shape_text(w), " in ", a.group, " groups"));
+  for (size_t d = 0; d < n; ++d) {
+    if (a.strides[d] < 1 || a.dilations[d] < 1 || w[d + 2] < 1 || x[d + 2] < 1)
+      throw Error("strides, dilations, kernel and input sizes are positive");
+  }
+  Pad border{.pads = Dims(2 * (n + 2), 0)};
+  for (size_t d = 0; d < n; ++d) {
+    int64_t around = a.dilations[d] * (w[d + 2] - 1);
+    border.pads[d + 2] = around - a.pads[d];
+    border.pads[n + 2 + d + 2] = around - a.pads[d + n] + a.output_padding[d];
+  }
+  NodeId spread = b.op("pad", {interleave_zeros(b, args[0], a.strides)}, border);
+  Conv plain{Dims(n, 1), a.dilations, Dims(2 * n, 0), a.group};
+  return b.op("conv", {spread, backward_weights(b, args[1], a.group)}, plain);
+}
+
+// Pads that give the wanted output size. A size beyond the natural one is filled up at the end.
+void fit_output(ConvTranspose& a, size_t d, int64_t natural, int64_t wanted, bool more_at_end) {
+  size_t n = a.strides.size();
+  int64_t total = natural + a.output_padding[d] - wanted;
+  if (total < 0) {
+    a.output_padding[d] -= total;
+    total = 0;
+  }
+  a.pads[d] = more_at_end ? total / 2 : total - total / 2;
+  a.pads[d + n] = total - a.pads[d];
+}
+
+Result<std::vector<NodeId>> conv_transpose_lower(OnnxCall& c) {
+  const Dims &x = c.type(0).shape, &w = c.type(1).shape;
+  if (x.size() < 3 || w.size() != x.size()) {
+    throw Error(str("ConvTranspose needs input and weights of equal rank 3 or more, got ",
+                    shape_text(x), " and ", shape_text(w)));
+  }
+  size_t n = x.size() - 2;
+  ConvTranspose a;
+  a.strides = c.ints_attr("strides", Dims(n, 1));
+  a.dilations = c.ints_attr("dilations", Dims(n, 1));
+  a.pads = c.ints_attr("pads", Dims(2 * n, 0));
+  a.output_padding = c.ints_attr("output_padding", Dims(n, 0));
+  a.group = c.int_attr("group", 1);
+  Dims wanted = c.ints_attr("output_shape");
+  std::string mode = c.text_attr("auto_pad", "NOTSET");
+  if (a.strides.size() != n || a.dilations.size() != n || a.output_padding.size() != n ||
+      a.pads.size() != 2 * n) {
+    throw Error("ConvTranspose: attributes need one entry per spatial dimension");
+  }
+  if (mode == "VALID") a.pads = Dims(2 * n, 0);
+  if (wanted.size() > n) wanted.erase(wanted.begin(), wanted.end() - static_cast<int64_t>(n));
+  for (size_t d = 0; d < n; ++d) {
+    int64_t natural = (x[d + 2] - 1) * a.strides[d] + a.dilations[d] * (w[d + 2] - 1) + 1;
+    if (wanted.size() == n) {
+      fit_output(a, d, natural, wanted[d], mode == "SAME_UPPER");
+    } else if (mode.starts_with("SAME")) {
+      fit_output(a, d, natural, x[d + 2] * a.strides[d], mode == "SAME_UPPER");
+    }
+  }
+  NodeId y = c.b.op("conv_transpose", {c.inputs[0], c.inputs[1]}, a);
+  if (c.has(2)) y = c.b.op("add", {y, add_spatial_dims(c.b, c.inputs[2], n)});
+  return std::vector{y};
+}
+
+std::vector<NodeId> conv_transpose_raise(OnnxWriter& w) {
+  auto a = w.attrs.as<ConvTranspose>();
+  Dims kernel(w.types[1].shape.begin() + 2, w.types[1].shape.end());
+  return w.emit("ConvTranspose", w.args,
+                {{"strides", a.strides},
+                 {"dilations", a.dilations},
+                 {"pads", a.pads},
+                 {"output_padding", a.output_padding},
+                 {"group", a.group},
+                 {"kernel_shape", kernel}});
+}
+
+struct Fold {
+  Dims image, block;  // spatial sizes of the image and of a block
+  Dims strides, dilations, pads;
+  EMEND_FIELDS(image, block, strides, dilations, pads)
+};
+
+// Blocks laid back where they were cut out, overlaps added: the transposed convolution whose
+// kernel has one 1 for each place of a block.
+NodeId fold_expand(GraphBuilder& b, const Fold& a, Args args) {
+  const Dims x = b.shape(args[0]);
+  size_t n = a.image.size();
+  int64_t places = count(a.block);
+  if (x.size() != 3 || a.block.size() != n || a.strides.size() != n || a.dilations.size() != n ||
+      a.pads.size() != 2 * n || places < 1 || x[1] % places != 0) {
+    throw Error(str("columns ", shape_text(x), " do not fit blocks of ", shape_text(a.block)));
+  }
+  ConvTranspose t{a.strides, a.dilations, a.pads, Dims(n, 0), 1};
+  Dims grid = {x[0] * (x[1] / places), places}, kernel = {places, 1}, image = {x[0], x[1] / places};
+  for (size_t d = 0; d < n; ++d) {
+    int64_t room = a.image[d] + a.pads[d] + a.pads[d + n] - a.dilations[d] * (a.block[d] - 1) - 1;
+    if (room < 0 || a.strides[d] < 1) throw Error("a block does not fit the image");
+    grid.push_back(room / a.strides[d] + 1);
+    t.output_padding[d] = room % a.strides[d];
+    kernel.push_back(a.block[d]);
+    image.push_back(a.image[d]);
+  }
+  std::vector<double> ones(static_cast<size_t>(places * places), 0);
+  for (int64_t i = 0; i < places; ++i) ones[static_cast<size_t>(i * places + i)] = 1;
+  NodeId weights = b.constant(Tensor::of_reals(b.dtype(args[0]), kernel, ones));
+  NodeId blocks = b.op("reshape", {args[0]}, Reshape{grid});
+  return b.op("reshape", {b.op("conv_transpose", {blocks, weights}, t)}, Reshape{image});
+}
+
+Result<std::vector<NodeId>> fold_lower(OnnxCall& c) {
+  auto image = c.ints(1), block = c.ints(2);
+  if (!image) return Failure{image.error()};
+  if (!block) return Failure{block.error()};
+  size_t n = image->size();
+  Fold a{*image, *block, c.ints_attr("strides", Dims(n, 1)), c.ints_attr("dilations", Dims(n, 1)),
+         c.ints_attr("pads", Dims(2 * n, 0))};
+  return std::vector{c.b.op("fold_blocks", {c.inputs[0]}, a)};
+}
+
+// --- the causal convolution ---
+
+struct CausalConv {
+  bool has_bias = false, has_state = false;
+  std::string activation = "none";
+  EMEND_FIELDS(has_bias, has_state, activation)
+};
+
+NodeId causal_conv_expand(GraphBuilder& b, const CausalConv& a, Args args) {
+  NodeId x = args[0], w = args[1];
+  const Dims shape = b.shape(x), kernel = b.shape(w);
+  if (args.size() != 2u + a.has_bias + a.has_state) throw Error("bias or state is missing");
+  if (shape.size() != 3 || kernel.size() != 3 || kernel[2] < 1)
+    throw Error(str("needs x[n,c,l] and w[c,1,k], got ", shape_text(shape), shape_text(kernel)));
+  int64_t carried = kernel[2] - 1;
+  NodeId sequence = a.has_state ? b.op("concat", {args.back(), x}, Axis{2})
+                                : b.op("pad", {x}, Pad{.pads = {0, 0, carried, 0, 0, 0}});
+  NodeId y = b.op("conv", {sequence, w}, Conv{{1}, {1}, {0, 0}, shape[1]});
+  if (a.has_bias) y = b.op("add", {y, add_spatial_dims(b, args[2], 1)});
+  if (a.activation == "silu" || a.activation == "swish")
+    y = b.op("swish", {y});
+  else if (a.activation != "none")
+    throw Error(str("unknown activation ", a.activation));
+  Slice last{
+      .starts = {0, 0, shape[2]}, .sizes = {shape[0], shape[1], carried}, .steps = {1, 1, 1}};
+  return b.op("tuple", {y, b.op("slice", {sequence}, last)});
+}
+
+Result<std::vector<NodeId>> causal_conv_lower(OnnxCall& c) {
+  CausalConv a{c.has(2), c.has(3), c.text_attr("activation", "none")};
+  std::vector<NodeId> args;
+  for (NodeId n : c.inputs) {
+    if (n.valid()) args.push_back(n);
+  }
+  return c.b.get_all(c.b.op("causal_conv", args, to_attrs(a)));
+}
+
+std::vector<NodeId> causal_conv_raise(OnnxWriter& w) {
+  auto a = w.attrs.as<CausalConv>();
+  std::vector<NodeId> in = {w.args[0], w.args[1], a.has_bias ? w.args[2] : NodeId(),
+                            a.has_state ? w.args.back() : NodeId()};
+  return w.emit("CausalConvWithState", in, {{"activation", a.activation}}, 2);
+}
+
+}  // namespace
+
+std::vector<OpDef> conv_transpose_ops() {
+  return {
+      define<ConvTranspose>({.name = "conv_transpose",
+                             .min_args = 2,
+                             .max_args = 2,
+                             .traits = multilinear,
+                             .expand = conv_transpose_expand,
+                             .onnx = {{.type = "ConvTranspose",
+                                       .lower = conv_transpose_lower,
+                                       .raise = conv_transpose_raise}},
+                             .doc = "transposed convolution: a plain one with flipped weights over "
+                                    "the input spread apart by zeros"}),
+      define<Fold>({.name = "fold_blocks",
+                    .traits = multilinear,
+                    .expand = fold_expand,
+                    .onnx = {{.type = "Col2Im",
+                              .since = 18,
+                              .lower = fold_lower,
+                              .raise =
+                                  [](OnnxWriter& w) {
+                                    auto a = w.attrs.as<Fold>();
+                                    return w.emit("Col2Im",
+                                                  {w.args[0], w.ints(a.image), w.ints(a.block)},
+                                                  {{"strides", a.strides},
+                                                   {"dilations", a.dilations},
+                                                   {"pads", a.pads}});
+                                  }}},
+                    .doc = "columns of blocks laid back into an image, overlaps added"}),
+      define<CausalConv>({.name = "causal_conv",
+                          .min_args = 2,
+                          .max_args = 4,
+                          .expand = causal_conv_expand,
+                          .onnx = {{.type = "CausalConvWithState",
+                                    .since = 27,
+                                    .lower = causal_conv_lower,
+                                    .raise = causal_conv_raise}},
+                          .doc = "depthwise convolution over present and past positions; the last "
+                                 "ones are carried to the next call"}),
+  };
+}
+
+}  // namespace emend
