@@ -71,18 +71,6 @@ Result<Type> slice_infer(const Slice& a, Types in) {
   return Type::tensor(in[0].dtype, a.sizes);
 }
 
-Result<Type> pad_infer(const Pad& a, Types in) {
-  size_t rank = in[0].shape.size();
-  if (a.pads.size() != 2 * rank)
-    return fail("pad: needs two numbers per dimension of ", shape_text(in[0].shape));
-  Dims shape = in[0].shape;
-  for (size_t d = 0; d < rank; ++d) {
-    shape[d] += a.pads[d] + a.pads[d + rank];
-    if (shape[d] < 0) return fail("pad: crops more than dimension ", d, " has");
-  }
-  return Type::tensor(in[0].dtype, shape);
-}
-
 Result<Type> concat_infer(const Axis& a, Types in) {
   auto axis = normal_axis(a.axis, in[0].rank());
   if (!axis) return fail("concat: ", axis.error());
@@ -447,18 +435,6 @@ std::vector<OpDef> movement_ops() {
                          },
                      .onnx = {{.type = "Slice", .lower = slice_lower, .raise = slice_raise}},
                      .doc = "sizes[d] elements of each dimension from starts[d] in steps[d]"}),
-      define<Pad>({.name = "pad",
-                   .kind = Kind::movement,
-                   .infer = pad_infer,
-                   .means =
-                       [](const Pad& a, Types in) {
-                         Read r{.operand = 0, .outside = a.value};
-                         for (size_t d = 0; d < in[0].shape.size(); ++d) {
-                           r.index.push_back(index_of(static_cast<int>(d), 1, -a.pads[d]));
-                         }
-                         return move(pad_infer(a, in).value_or_throw().shape, r);
-                       },
-                   .doc = "constant border: pads are begins, then ends; negative ones crop"}),
       define<Axis>(
           {.name = "concat",
            .min_args = 1,

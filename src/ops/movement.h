@@ -26,6 +26,15 @@ struct Pad {
   double value = 0;
   EMEND_FIELDS(pads, value)
 };
+struct Border {
+  Dims pads;         // begins, then ends; never negative
+  std::string mode;  // edge, reflect or wrap
+  EMEND_FIELDS(pads, mode)
+};
+struct Tile {
+  Dims repeats;
+  EMEND_FIELDS(repeats)
+};
 struct Axis {
   int64_t axis = 0;
   EMEND_FIELDS(axis)
@@ -35,5 +44,9 @@ struct Split {
   Dims sizes;
   EMEND_FIELDS(axis, sizes)
 };
+
+// Elements indices[0], indices[1], .. along an axis, as a concatenation of slices: for index lists
+// that are a few runs.
+NodeId take_runs(GraphBuilder& b, NodeId x, size_t axis, const Dims& indices);
 
 }  // namespace emend

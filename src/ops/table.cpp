@@ -31,6 +31,9 @@ std::vector<OpDef> make_table() {
            string_ops,
            window_ops,
            conv_transpose_ops,
+           padding_ops,
+           rearrange_ops,
+           einsum_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));

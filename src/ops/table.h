@@ -48,6 +48,9 @@ std::vector<OpDef> random_ops();
 std::vector<OpDef> data_dependent_ops();
 std::vector<OpDef> window_ops();
 std::vector<OpDef> conv_transpose_ops();
+std::vector<OpDef> padding_ops();
+std::vector<OpDef> rearrange_ops();
+std::vector<OpDef> einsum_ops();
 std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 
 }  // namespace emend
