@@ -41,10 +41,6 @@ std::vector<OpDef> make_table() {
   std::vector<OpDef> all;
   // structure_ops() must stand first: its ids are fixed in ir/node.h.
   for (auto family : {
-           structure_ops, elementwise_ops,      contraction_ops, reduction_ops, movement_ops,
-           control_ops,   softmax_ops,          linear_ops,      norm_ops,      loss_ops,
-           attention_ops, linear_attention_ops, sequence_ops,    string_ops,    cast_ops,
-           index_ops,     scatter_ops,          order_ops,       random_ops,    data_dependent_ops,
            structure_ops,
            elementwise_ops,
            contraction_ops,
@@ -59,6 +55,12 @@ std::vector<OpDef> make_table() {
            linear_attention_ops,
            sequence_ops,
            string_ops,
+           cast_ops,
+           index_ops,
+           scatter_ops,
+           order_ops,
+           random_ops,
+           data_dependent_ops,
            window_ops,
            conv_transpose_ops,
            padding_ops,
