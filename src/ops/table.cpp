@@ -66,6 +66,10 @@ std::vector<OpDef> make_table() {
            padding_ops,
            rearrange_ops,
            einsum_ops,
+           structure_ops, elementwise_ops,      contraction_ops, reduction_ops, movement_ops,
+           control_ops,   softmax_ops,          linear_ops,      norm_ops,      loss_ops,
+           attention_ops, linear_attention_ops, sequence_ops,    string_ops,    cast_ops,
+           index_ops,     scatter_ops,          order_ops,       random_ops,    data_dependent_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));
