@@ -9,12 +9,23 @@
 
 namespace emend {
 
+namespace {
+
+// Other domains have version numbers of their own: the ones our rows write.
+int64_t version_of(const std::string& domain, int64_t opset) {
+  if (domain == "ai.onnx.ml") return 5;
+  if (domain == "ai.onnx.preview.training") return 1;
+  return opset;
+}
+
+}  // namespace
+
 std::vector<NodeId> OnnxWriter::emit(const std::string& onnx_type, std::vector<NodeId> inputs,
                                      std::vector<Attrs::Entry> attributes, int outputs,
                                      const std::string& domain) {
   OnnxNode node{.type = onnx_type,
                 .domain = domain,
-                .version = opset,
+                .version = version_of(domain, opset),
                 .attributes = Attrs(std::move(attributes)),
                 .outputs = outputs};
   std::vector<NodeId> present;

@@ -33,6 +33,9 @@ std::vector<OpDef> conv_transpose_ops();
 std::vector<OpDef> padding_ops();
 std::vector<OpDef> rearrange_ops();
 std::vector<OpDef> einsum_ops();
+std::vector<OpDef> ml_ops();
+std::vector<OpDef> tree_ops();
+std::vector<OpDef> optimizer_ops();
 std::vector<OpDef> opaque_ops();
 
 namespace {
@@ -70,6 +73,9 @@ std::vector<OpDef> make_table() {
            control_ops,   softmax_ops,          linear_ops,      norm_ops,      loss_ops,
            attention_ops, linear_attention_ops, sequence_ops,    string_ops,    cast_ops,
            index_ops,     scatter_ops,          order_ops,       random_ops,    data_dependent_ops,
+           ml_ops,
+           tree_ops,
+           optimizer_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));
