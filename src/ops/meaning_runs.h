@@ -101,7 +101,7 @@ class RunWindow {
     high = n_;
     for (size_t b = 0; b < bases_.size(); ++b) {
       const auto& border = read_.borders[b];
-      clip(bases_[b] + border.index.shift(reduced_point), border.index.step, border.extent);
+      narrow_to(bases_[b] + border.index.shift(reduced_point), border.index.step, border.extent);
     }
     high = std::max(low, high);
   }
@@ -112,7 +112,7 @@ class RunWindow {
 
  private:
   // Keeps the places i with 0 <= first + step * i < extent.
-  void clip(int64_t first, int64_t step, int64_t extent) {
+  void narrow_to(int64_t first, int64_t step, int64_t extent) {
     auto ceil_div = [](int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; };
     if (step == 0) {
       if (first < 0 || first >= extent) high = 0;
