@@ -13,7 +13,7 @@
 
 namespace emend {
 
-Expr split_heads(const Expr& x, int64_t heads) {
+Formula split_heads(const Formula& x, int64_t heads) {
   Dims s = x.shape();
   if (s.size() == 4) return x;
   if (s.size() != 3 || heads < 1 || s[2] % heads != 0)
@@ -21,17 +21,17 @@ Expr split_heads(const Expr& x, int64_t heads) {
   return transpose(reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
 
-Expr merge_heads(const Expr& x) {
+Formula merge_heads(const Formula& x) {
   Dims s = x.shape();
   return reshape(transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-Expr repeat_heads(const Expr& x, int64_t heads) {
+Formula repeat_heads(const Formula& x, int64_t heads) {
   Dims s = x.shape();
   if (s[1] == heads) return x;
   if (s[1] < 1 || heads % s[1] != 0)
     throw Error(str(heads, " query heads do not share ", s[1], " key heads evenly"));
-  Expr apart = reshape(x, {s[0], s[1], 1, s[2], s[3]});
+  Formula apart = reshape(x, {s[0], s[1], 1, s[2], s[3]});
   return reshape(broadcast(apart, {s[0], s[1], heads / s[1], s[2], s[3]}),
                  {s[0], heads, s[2], s[3]});
 }
@@ -41,15 +41,15 @@ namespace {
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // `yes` where the condition holds, otherwise `no`: 0 and minus infinity in some order.
-Expr bias_where(const Expr& condition, DType dtype, double yes, double no) {
+Formula bias_where(const Formula& condition, DType dtype, double yes, double no) {
   GraphBuilder& b = condition.builder();
   return where(condition, {b, b.scalar(yes, dtype)}, {b, b.scalar(no, dtype)});
 }
 
 // What a mask adds to scores; keys beyond a mask that is too short are masked out.
-Expr mask_bias(const Expr& mask, DType dtype, int64_t keys) {
+Formula mask_bias(const Formula& mask, DType dtype, int64_t keys) {
   bool seen = mask.dtype() == DType::boolean;
-  Expr bias = seen ? bias_where(mask, dtype, 0, kMinusInfinity) : cast(mask, dtype);
+  Formula bias = seen ? bias_where(mask, dtype, 0, kMinusInfinity) : cast(mask, dtype);
   int64_t missing = bias.rank() > 0 ? keys - bias.shape().back() : 0;
   if (missing <= 0) return bias;
   Pad pad{.pads = Dims(2 * bias.shape().size(), 0), .value = kMinusInfinity};
@@ -58,89 +58,90 @@ Expr mask_bias(const Expr& mask, DType dtype, int64_t keys) {
 }
 
 // Query i sees the keys up to past + i.
-Expr causal_bias(GraphBuilder& b, DType dtype, int64_t queries, int64_t keys, int64_t past) {
-  Expr last_seen = counting(b, queries, DType::i64, 2, 0);
+Formula causal_bias(GraphBuilder& b, DType dtype, int64_t queries, int64_t keys, int64_t past) {
+  Formula last_seen = counting(b, queries, DType::i64, 2, 0);
   if (past > 0) last_seen = last_seen + static_cast<double>(past);
-  Expr key = counting(b, keys, DType::i64, 2, 1);
+  Formula key = counting(b, keys, DType::i64, 2, 1);
   return bias_where(less(last_seen, key), dtype, kMinusInfinity, 0);
 }
 
 // Sample i has lengths[i] keys.
-Expr length_bias(const Expr& lengths, DType dtype, int64_t keys) {
-  Expr key = counting(lengths.builder(), keys, lengths.dtype(), 4, 3);
-  Expr length = reshape(lengths, {lengths.dim(0), 1, 1, 1});
+Formula length_bias(const Formula& lengths, DType dtype, int64_t keys) {
+  Formula key = counting(lengths.builder(), keys, lengths.dtype(), 4, 3);
+  Formula length = reshape(lengths, {lengths.dim(0), 1, 1, 1});
   return bias_where(less(key, length), dtype, 0, kMinusInfinity);
 }
 
 // q k^T, each side scaled by the root so that narrow types do not overflow.
-Expr scaled_product(const Expr& q, const Expr& k, double scale) {
+Formula scaled_product(const Formula& q, const Formula& k, double scale) {
   double root = std::sqrt(scale);
   return matmul(q * root, transpose(k, {0, 1, 3, 2}) * root);
 }
 
-Expr softmax_in(const Expr& scores, DType precision) {
+Formula softmax_in(const Formula& scores, DType precision) {
   return apply("softmax", {cast(scores, precision)}, to_attrs(Softmax{3}));
 }
 
 NodeId attention_expand(GraphBuilder& b, const Attention& a, Args args) {
-  auto in = exprs(b, args);
+  auto in = formulas(b, args);
   size_t next = 3;
   auto take = [&](bool present) { return present ? std::optional(in.at(next++)) : std::nullopt; };
   auto mask = take(a.mask), past_key = take(a.past), past_value = take(a.past),
        lengths = take(a.lengths);
-  Expr q = split_heads(in[0], a.q_heads);
-  Expr present_key = split_heads(in[1], a.kv_heads), present_value = split_heads(in[2], a.kv_heads);
+  Formula q = split_heads(in[0], a.q_heads);
+  Formula present_key = split_heads(in[1], a.kv_heads),
+          present_value = split_heads(in[2], a.kv_heads);
   if (past_key) present_key = concat({*past_key, present_key}, 2);
   if (past_value) present_value = concat({*past_value, present_value}, 2);
   DType dtype = q.dtype();
   int64_t heads = q.dim(1), queries = q.dim(2), keys = present_key.dim(2);
 
-  std::optional<Expr> bias;
-  auto add_bias = [&](const Expr& more) { bias = bias ? *bias + more : more; };
+  std::optional<Formula> bias;
+  auto add_bias = [&](const Formula& more) { bias = bias ? *bias + more : more; };
   if (mask) add_bias(mask_bias(*mask, dtype, keys));
   if (a.causal) add_bias(causal_bias(b, dtype, queries, keys, past_key ? past_key->dim(2) : 0));
   if (lengths) add_bias(length_bias(*lengths, dtype, keys));
 
-  Expr raw = scaled_product(q, repeat_heads(present_key, heads), a.scale);
-  Expr capped = a.softcap > 0 ? tanh(raw / a.softcap) * a.softcap : raw;
-  Expr masked = bias ? capped + *bias : capped;
+  Formula raw = scaled_product(q, repeat_heads(present_key, heads), a.scale);
+  Formula capped = a.softcap > 0 ? tanh(raw / a.softcap) * a.softcap : raw;
+  Formula masked = bias ? capped + *bias : capped;
   if (masked.shape() != raw.shape())
     throw Error(str("a mask of ", shape_text(mask->shape()), " does not broadcast to scores ",
                     shape_text(raw.shape())));
-  Expr probabilities = cast(softmax_in(masked, a.precision), dtype);
-  Expr value = repeat_heads(present_value, heads);
-  Expr y = cast(matmul(cast(probabilities, value.dtype()), value), dtype);
+  Formula probabilities = cast(softmax_in(masked, a.precision), dtype);
+  Formula value = repeat_heads(present_value, heads);
+  Formula y = cast(matmul(cast(probabilities, value.dtype()), value), dtype);
   if (in[0].rank() == 3) y = merge_heads(y);
 
   if (a.results == 1) return y;
   if (a.results == 3) return b.op("tuple", {y, present_key, present_value});
-  const Expr stages[] = {raw, capped, masked, probabilities};
+  const Formula stages[] = {raw, capped, masked, probabilities};
   if (a.results != 4 || a.stage < 0 || a.stage > 3)
     throw Error(str(a.results, " results, scores of stage ", a.stage));
   return b.op("tuple", {y, present_key, present_value, stages[a.stage]});
 }
 
 NodeId flex_attention_expand(GraphBuilder& b, const FlexAttention& a, Args args) {
-  auto in = exprs(b, args);
+  auto in = formulas(b, args);
   size_t next = 3;
-  auto modified = [&](const Expr& x, const GraphRef& mod) {
+  auto modified = [&](const Formula& x, const GraphRef& mod) {
     std::vector<NodeId> operands = {x};
     for (size_t i = 1; i < mod->inputs.size(); ++i) operands.push_back(in.at(next++));
-    Expr y(b, splice(b, *mod, operands).at(0));
+    Formula y(b, splice(b, *mod, operands).at(0));
     if (y.shape() != x.shape() || y.dtype() != x.dtype())
       throw Error("a modification must keep shape and type");
     return y;
   };
   // Captured values come in the order of the attributes' names: prob_mod before score_mod.
-  const Expr& q = in[0];
+  const Formula& q = in[0];
   int64_t heads = q.dim(1);
-  Expr scores = cast(scaled_product(q, repeat_heads(in[1], heads), a.scale), a.precision);
+  Formula scores = cast(scaled_product(q, repeat_heads(in[1], heads), a.scale), a.precision);
   size_t of_prob = a.prob_mod->inputs.size() - 1;
   next = 3 + of_prob;
-  Expr probabilities = softmax_in(modified(scores, a.score_mod), a.precision);
+  Formula probabilities = softmax_in(modified(scores, a.score_mod), a.precision);
   next = 3;
   probabilities = modified(probabilities, a.prob_mod);
-  Expr value = cast(repeat_heads(in[2], heads), a.precision);
+  Formula value = cast(repeat_heads(in[2], heads), a.precision);
   return cast(matmul(probabilities, value), q.dtype());
 }
 
@@ -189,7 +190,7 @@ Result<std::vector<NodeId>> attention_lower(OnnxCall& c) {
     Dims shape = c.type(3).shape;
     const Dims &k = c.type(1).shape, &past = a.past ? c.type(4).shape : Dims{0, 0, 0, 0};
     shape.back() = k.at(k.size() - 2) + past.at(2);
-    args[3] = broadcast(Expr(c.b, args[3]), shape);
+    args[3] = broadcast(Formula(c.b, args[3]), shape);
   }
   return c.b.get_all(c.b.op("attention", args, to_attrs(a)));
 }

@@ -5,100 +5,97 @@
 namespace emend {
 namespace {
 
-Expr reduce(std::string_view op, const Expr& x, const Dims& axes) {
+Formula reduce(std::string_view op, const Formula& x, const Dims& axes) {
   EMEND_ASSERT(!axes.empty(), op, " along no axes would mean along all");
   return apply(op, {x}, Attrs({{"axes", axes}, {"keepdims", true}}));
 }
 
 }  // namespace
 
-std::vector<Expr> exprs(GraphBuilder& b, Args args) {
-  std::vector<Expr> all;
+std::vector<Formula> formulas(GraphBuilder& b, Args args) {
+  std::vector<Formula> all;
   for (NodeId a : args) all.emplace_back(b, a);
   return all;
 }
 
-Expr apply(std::string_view op, std::initializer_list<Expr> args, Attrs attrs) {
+Formula apply(std::string_view op, std::initializer_list<Formula> args, Attrs attrs) {
   GraphBuilder& b = args.begin()->builder();
   std::vector<NodeId> ids(args.begin(), args.end());
   return {b, b.op(op, ids, attrs)};
 }
 
-Expr operator+(const Expr& a, const Expr& b) {
+Formula operator+(const Formula& a, const Formula& b) {
   return apply("add", {a, b});
 }
-Expr operator-(const Expr& a, const Expr& b) {
+Formula operator-(const Formula& a, const Formula& b) {
   return apply("sub", {a, b});
 }
-Expr operator*(const Expr& a, const Expr& b) {
+Formula operator*(const Formula& a, const Formula& b) {
   return apply("mul", {a, b});
 }
-Expr operator/(const Expr& a, const Expr& b) {
+Formula operator/(const Formula& a, const Formula& b) {
   return apply("div", {a, b});
 }
-Expr operator-(const Expr& a) {
+Formula operator-(const Formula& a) {
   return apply("neg", {a});
 }
-Expr exp(const Expr& x) {
+Formula exp(const Formula& x) {
   return apply("exp", {x});
 }
-Expr log(const Expr& x) {
+Formula log(const Formula& x) {
   return apply("log", {x});
 }
-Expr sqrt(const Expr& x) {
+Formula sqrt(const Formula& x) {
   return apply("sqrt", {x});
 }
-Expr tanh(const Expr& x) {
+Formula tanh(const Formula& x) {
   return apply("tanh", {x});
 }
-Expr abs(const Expr& x) {
+Formula abs(const Formula& x) {
   return apply("abs", {x});
 }
-Expr pow(const Expr& x, double exponent) {
-  return apply("pow", {x, x.number(exponent)});
-}
-Expr equal(const Expr& a, const Expr& b) {
+Formula equal(const Formula& a, const Formula& b) {
   return apply("equal", {a, b});
 }
-Expr less(const Expr& a, const Expr& b) {
+Formula less(const Formula& a, const Formula& b) {
   return apply("less", {a, b});
 }
-Expr where(const Expr& condition, const Expr& yes, const Expr& no) {
+Formula where(const Formula& condition, const Formula& yes, const Formula& no) {
   return apply("where", {condition, yes, no});
 }
-Expr matmul(const Expr& a, const Expr& b) {
+Formula matmul(const Formula& a, const Formula& b) {
   return apply("matmul", {a, b});
 }
 
-Expr sum(const Expr& x, const Dims& axes) {
+Formula sum(const Formula& x, const Dims& axes) {
   return reduce("reduce_sum", x, axes);
 }
-Expr mean(const Expr& x, const Dims& axes) {
+Formula mean(const Formula& x, const Dims& axes) {
   return reduce("reduce_mean", x, axes);
 }
-Expr max(const Expr& x, const Dims& axes) {
+Formula max(const Formula& x, const Dims& axes) {
   return reduce("reduce_max", x, axes);
 }
-Expr min(const Expr& x, const Dims& axes) {
+Formula min(const Formula& x, const Dims& axes) {
   return reduce("reduce_min", x, axes);
 }
 
-Expr reshape(const Expr& x, const Dims& shape) {
+Formula reshape(const Formula& x, const Dims& shape) {
   return x.shape() == shape ? x : apply("reshape", {x}, to_attrs(Reshape{shape}));
 }
-Expr broadcast(const Expr& x, const Dims& shape) {
+Formula broadcast(const Formula& x, const Dims& shape) {
   return x.shape() == shape ? x : apply("broadcast", {x}, to_attrs(Broadcast{shape}));
 }
-Expr cast(const Expr& x, DType to) {
+Formula cast(const Formula& x, DType to) {
   return x.dtype() == to ? x : apply("cast", {x}, Attrs({{"to", to}}));
 }
-Expr transpose(const Expr& x, const Dims& perm) {
+Formula transpose(const Formula& x, const Dims& perm) {
   return apply("transpose", {x}, to_attrs(Transpose{perm}));
 }
-Expr concat(std::initializer_list<Expr> parts, int64_t axis) {
+Formula concat(std::initializer_list<Formula> parts, int64_t axis) {
   return apply("concat", parts, to_attrs(Axis{axis}));
 }
-Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size) {
+Formula slice(const Formula& x, size_t axis, int64_t start, int64_t size) {
   Dims shape = x.shape();
   if (start == 0 && size == shape.at(axis)) return x;
   Slice s{.starts = Dims(shape.size(), 0), .sizes = shape, .steps = Dims(shape.size(), 1)};
@@ -107,7 +104,7 @@ Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size) {
   return apply("slice", {x}, to_attrs(s));
 }
 
-Expr counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank, size_t axis) {
+Formula counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank, size_t axis) {
   Dims shape(rank, 1);
   shape.at(axis) = n;
   return {b, b.constant(Tensor::make(dtype, shape, [&](std::byte* out) {

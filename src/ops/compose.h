@@ -1,11 +1,11 @@
-// Composites read like formulas: an Expr is a node of a graph under construction together with its
-// builder, so that arithmetic makes nodes.
+// Composites read like formulas: a Formula is a node of a graph under construction together with
+// its builder, so that arithmetic makes nodes.
 //
-//   Expr centred = x - mean(x, axes);
+//   Formula centred = x - mean(x, axes);
 //   return centred / sqrt(mean(centred * centred, axes) + epsilon) * scale + bias;
 //
-// A number beside an Expr is a constant of the Expr's dtype. Reductions keep their dimensions, so
-// that results broadcast against what they came from.
+// A number beside a Formula is a constant of the Formula's dtype. Reductions keep their dimensions,
+// so that results broadcast against what they came from.
 #pragma once
 
 #include <initializer_list>
@@ -16,9 +16,9 @@
 
 namespace emend {
 
-class Expr {
+class Formula {
  public:
-  Expr(GraphBuilder& b, NodeId id) : b_(&b), id_(id) {}
+  Formula(GraphBuilder& b, NodeId id) : b_(&b), id_(id) {}
 
   operator NodeId() const { return id_; }
   NodeId id() const { return id_; }
@@ -29,58 +29,57 @@ class Expr {
   int64_t rank() const { return b_->type(id_).rank(); }
   DType dtype() const { return b_->dtype(id_); }
   // A constant of this one's dtype.
-  Expr number(double value) const { return {*b_, b_->scalar(value, dtype())}; }
+  Formula number(double value) const { return {*b_, b_->scalar(value, dtype())}; }
 
  private:
   GraphBuilder* b_;
   NodeId id_;
 };
 
-std::vector<Expr> exprs(GraphBuilder& b, Args args);
-Expr apply(std::string_view op, std::initializer_list<Expr> args, Attrs attrs = {});
+std::vector<Formula> formulas(GraphBuilder& b, Args args);
+Formula apply(std::string_view op, std::initializer_list<Formula> args, Attrs attrs = {});
 
-Expr operator+(const Expr& a, const Expr& b);
-Expr operator-(const Expr& a, const Expr& b);
-Expr operator*(const Expr& a, const Expr& b);
-Expr operator/(const Expr& a, const Expr& b);
-Expr operator-(const Expr& a);
-inline Expr operator+(const Expr& a, double b) {
+Formula operator+(const Formula& a, const Formula& b);
+Formula operator-(const Formula& a, const Formula& b);
+Formula operator*(const Formula& a, const Formula& b);
+Formula operator/(const Formula& a, const Formula& b);
+Formula operator-(const Formula& a);
+inline Formula operator+(const Formula& a, double b) {
   return a + a.number(b);
 }
-inline Expr operator*(const Expr& a, double b) {
+inline Formula operator*(const Formula& a, double b) {
   return a * a.number(b);
 }
-inline Expr operator/(const Expr& a, double b) {
+inline Formula operator/(const Formula& a, double b) {
   return a / a.number(b);
 }
 
-Expr exp(const Expr& x);
-Expr log(const Expr& x);
-Expr sqrt(const Expr& x);
-Expr tanh(const Expr& x);
-Expr abs(const Expr& x);
-Expr pow(const Expr& x, double exponent);
-Expr equal(const Expr& a, const Expr& b);
-Expr less(const Expr& a, const Expr& b);
-Expr where(const Expr& condition, const Expr& yes, const Expr& no);
-Expr matmul(const Expr& a, const Expr& b);
+Formula exp(const Formula& x);
+Formula log(const Formula& x);
+Formula sqrt(const Formula& x);
+Formula tanh(const Formula& x);
+Formula abs(const Formula& x);
+Formula equal(const Formula& a, const Formula& b);
+Formula less(const Formula& a, const Formula& b);
+Formula where(const Formula& condition, const Formula& yes, const Formula& no);
+Formula matmul(const Formula& a, const Formula& b);
 
 // `axes` are not empty.
-Expr sum(const Expr& x, const Dims& axes);
-Expr mean(const Expr& x, const Dims& axes);
-Expr max(const Expr& x, const Dims& axes);
-Expr min(const Expr& x, const Dims& axes);
+Formula sum(const Formula& x, const Dims& axes);
+Formula mean(const Formula& x, const Dims& axes);
+Formula max(const Formula& x, const Dims& axes);
+Formula min(const Formula& x, const Dims& axes);
 
 // Where nothing would change these return their operand.
-Expr reshape(const Expr& x, const Dims& shape);
-Expr broadcast(const Expr& x, const Dims& shape);
-Expr cast(const Expr& x, DType to);
-Expr transpose(const Expr& x, const Dims& perm);
-Expr concat(std::initializer_list<Expr> parts, int64_t axis);
+Formula reshape(const Formula& x, const Dims& shape);
+Formula broadcast(const Formula& x, const Dims& shape);
+Formula cast(const Formula& x, DType to);
+Formula transpose(const Formula& x, const Dims& perm);
+Formula concat(std::initializer_list<Formula> parts, int64_t axis);
 // `size` elements of one axis from `start`.
-Expr slice(const Expr& x, size_t axis, int64_t start, int64_t size);
+Formula slice(const Formula& x, size_t axis, int64_t start, int64_t size);
 
 // 0, 1, .. n-1 along one axis of a tensor of that rank, 1 elsewhere.
-Expr counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank = 1, size_t axis = 0);
+Formula counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank = 1, size_t axis = 0);
 
 }  // namespace emend

@@ -63,12 +63,6 @@ struct MeanVarianceNorm {
   EMEND_FIELDS(axes)
 };
 
-struct LocalResponseNorm {
-  double alpha = 1e-4, beta = 0.75, bias = 1;
-  int64_t size = 1;
-  EMEND_FIELDS(alpha, beta, bias, size)
-};
-
 // nll_loss, cross_entropy
 struct Loss {
   std::string reduction = "mean";  // or "sum", "none"

@@ -6,9 +6,9 @@
 namespace emend {
 
 // A rank 4 operand has its heads apart already.
-Expr split_heads(const Expr& x, int64_t heads);
-Expr merge_heads(const Expr& x);
+Formula split_heads(const Formula& x, int64_t heads);
+Formula merge_heads(const Formula& x);
 // Every head (dimension 1) repeated in place, so that each serves a group of query heads.
-Expr repeat_heads(const Expr& x, int64_t heads);
+Formula repeat_heads(const Formula& x, int64_t heads);
 
 }  // namespace emend

@@ -8,15 +8,16 @@ namespace emend {
 namespace {
 
 NodeId gemm_expand(GraphBuilder& b, const Gemm& a, Args args) {
-  Expr x(b, args[0]), y(b, args[1]);
+  Formula x(b, args[0]), y(b, args[1]);
   if (x.rank() != 2 || y.rank() != 2) {
     throw Error(
         str("needs two matrices, got ", shape_text(x.shape()), " and ", shape_text(y.shape())));
   }
-  Expr product = matmul(a.trans_a ? transpose(x, {1, 0}) : x, a.trans_b ? transpose(y, {1, 0}) : y);
+  Formula product =
+      matmul(a.trans_a ? transpose(x, {1, 0}) : x, a.trans_b ? transpose(y, {1, 0}) : y);
   if (a.alpha != 1) product = product * a.alpha;
   if (args.size() < 3) return product;
-  Expr addend(b, args[2]);
+  Formula addend(b, args[2]);
   auto both = broadcast_shapes(product.shape(), addend.shape());
   if (!both || *both != product.shape()) {
     throw Error(str("the addend ", shape_text(addend.shape()), " does not broadcast to ",

@@ -17,7 +17,8 @@ Dims without_classes(Dims shape) {
 }
 
 // scores [n, c, d..], target [n, d..], perhaps weights [c]
-Expr nll_loss(const Loss& a, const Expr& scores, const Expr& target, const Expr* weights) {
+Formula nll_loss(const Loss& a, const Formula& scores, const Formula& target,
+                 const Formula* weights) {
   Dims shape = scores.shape();
   if (shape.size() < 2 || target.shape() != without_classes(shape)) {
     throw Error(
@@ -26,19 +27,19 @@ Expr nll_loss(const Loss& a, const Expr& scores, const Expr& target, const Expr*
   if (weights && weights->shape() != Dims{shape[1]})
     throw Error(str("weights ", shape_text(weights->shape()), " for ", shape[1], " classes"));
   GraphBuilder& b = scores.builder();
-  Expr zero = scores.number(0), one = scores.number(1);
+  Formula zero = scores.number(0), one = scores.number(1);
   Dims column = shape;
   column[1] = 1;
-  Expr wanted = reshape(target, column);
-  std::optional<Expr> counts;  // how much each target counts, where not all count 1
-  if (a.ignore) {              // an ignored target is moved outside the classes
-    Expr ignored = equal(wanted, wanted.number(static_cast<double>(a.ignore_index)));
+  Formula wanted = reshape(target, column);
+  std::optional<Formula> counts;  // how much each target counts, where not all count 1
+  if (a.ignore) {                 // an ignored target is moved outside the classes
+    Formula ignored = equal(wanted, wanted.number(static_cast<double>(a.ignore_index)));
     counts = where(ignored, zero, one);
     wanted = where(ignored, wanted.number(-1), wanted);
   }
-  Expr picks = equal(counting(b, shape[1], target.dtype(), shape.size(), 1), wanted);
-  auto picked = [&](const Expr& from) { return sum(where(picks, from, zero), {1}); };
-  Expr loss = -picked(scores);
+  Formula picks = equal(counting(b, shape[1], target.dtype(), shape.size(), 1), wanted);
+  auto picked = [&](const Formula& from) { return sum(where(picks, from, zero), {1}); };
+  Formula loss = -picked(scores);
   if (weights) {
     Dims along(shape.size(), 1);
     along[1] = shape[1];
@@ -55,15 +56,15 @@ Expr nll_loss(const Loss& a, const Expr& scores, const Expr& target, const Expr*
 }
 
 NodeId nll_loss_expand(GraphBuilder& b, const Loss& a, Args args) {
-  auto in = exprs(b, args);
+  auto in = formulas(b, args);
   return nll_loss(a, in[0], in[1], in.size() > 2 ? &in[2] : nullptr);
 }
 
 NodeId cross_entropy_expand(GraphBuilder& b, const CrossEntropy& a, Args args) {
-  auto in = exprs(b, args);
-  Expr log_prob = apply("log_softmax", {in[0]}, to_attrs(Softmax{1}));
+  auto in = formulas(b, args);
+  Formula log_prob = apply("log_softmax", {in[0]}, to_attrs(Softmax{1}));
   Loss loss{a.reduction, a.ignore, a.ignore_index};
-  Expr y = nll_loss(loss, log_prob, in[1], in.size() > 2 ? &in[2] : nullptr);
+  Formula y = nll_loss(loss, log_prob, in[1], in.size() > 2 ? &in[2] : nullptr);
   if (!a.log_prob) return y;
   return b.op("tuple", {y, log_prob});
 }

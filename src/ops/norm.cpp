@@ -20,23 +20,23 @@ Dims axes_from(int64_t first, int64_t rank) {
 }
 
 struct Standardised {
-  Expr y, mean, deviation;
+  Formula y, mean, deviation;
 };
 
-Standardised standardise(const Expr& x, const Dims& axes, double epsilon) {
-  Expr m = mean(x, axes);
-  Expr centred = x - m;
-  Expr deviation = sqrt(mean(centred * centred, axes) + epsilon);
+Standardised standardise(const Formula& x, const Dims& axes, double epsilon) {
+  Formula m = mean(x, axes);
+  Formula centred = x - m;
+  Formula deviation = sqrt(mean(centred * centred, axes) + epsilon);
   return {centred / deviation, m, deviation};
 }
 
-void need_rank(const Expr& x, int64_t least) {
+void need_rank(const Formula& x, int64_t least) {
   if (x.rank() < least)
     throw Error(str("needs rank ", least, " or more, got ", shape_text(x.shape())));
 }
 
 // A parameter of one entry per channel (dimension 1 of x), shaped so that it broadcasts against x.
-Expr per_channel(const Expr& parameter, const Expr& x) {
+Formula per_channel(const Formula& parameter, const Formula& x) {
   if (parameter.shape() != Dims{x.dim(1)}) {
     throw Error(str("a parameter is ", shape_text(parameter.shape()), " for ", x.dim(1),
                     " channels of ", shape_text(x.shape())));
@@ -47,27 +47,28 @@ Expr per_channel(const Expr& parameter, const Expr& x) {
 // --- batch normalisation ---
 
 // Operands of several float types (statistics wider than data) are computed in the widest.
-std::vector<Expr> widened(GraphBuilder& b, Args args) {
-  auto all = exprs(b, args);
-  auto wider = [](const Expr& p, const Expr& q) {
+std::vector<Formula> widened(GraphBuilder& b, Args args) {
+  auto all = formulas(b, args);
+  auto wider = [](const Formula& p, const Formula& q) {
     return info(p.dtype()).bits < info(q.dtype()).bits;
   };
   DType wide = std::max_element(all.begin(), all.end(), wider)->dtype();
-  for (Expr& e : all) e = cast(e, wide);
+  for (Formula& e : all) e = cast(e, wide);
   return all;
 }
 
 NodeId batch_norm_expand(GraphBuilder& b, const Epsilon& a, Args args) {
   auto in = widened(b, args);
-  const Expr& x = in[0];
+  const Formula& x = in[0];
   need_rank(x, 2);
-  Expr deviation = sqrt(per_channel(in[4], x) + a.epsilon);
-  Expr y = (x - per_channel(in[3], x)) / deviation * per_channel(in[1], x) + per_channel(in[2], x);
+  Formula deviation = sqrt(per_channel(in[4], x) + a.epsilon);
+  Formula y =
+      (x - per_channel(in[3], x)) / deviation * per_channel(in[1], x) + per_channel(in[2], x);
   return cast(y, b.dtype(args[0]));
 }
 
 // The axes over which a channel's statistics are taken.
-Dims all_but_channel(const Expr& x) {
+Dims all_but_channel(const Formula& x) {
   Dims axes = axes_from(1, x.rank());
   axes[0] = 0;
   return axes;
@@ -75,15 +76,15 @@ Dims all_but_channel(const Expr& x) {
 
 NodeId batch_norm_training_expand(GraphBuilder& b, const BatchNormTraining& a, Args args) {
   auto in = widened(b, args);
-  const Expr& x = in[0];
+  const Formula& x = in[0];
   need_rank(x, 2);
   Dims channels = {x.dim(1)};
-  Expr m = mean(x, all_but_channel(x));
-  Expr centred = x - m;
-  Expr variance = mean(centred * centred, all_but_channel(x));
-  Expr y = centred / sqrt(variance + a.epsilon) * per_channel(in[1], x) + per_channel(in[2], x);
-  auto running = [&](const Expr& before, const Expr& now, NodeId like) {
-    Expr next = before * a.momentum + reshape(now, channels) * (1 - a.momentum);
+  Formula m = mean(x, all_but_channel(x));
+  Formula centred = x - m;
+  Formula variance = mean(centred * centred, all_but_channel(x));
+  Formula y = centred / sqrt(variance + a.epsilon) * per_channel(in[1], x) + per_channel(in[2], x);
+  auto running = [&](const Formula& before, const Formula& now, NodeId like) {
+    Formula next = before * a.momentum + reshape(now, channels) * (1 - a.momentum);
     return cast(next, b.dtype(like));
   };
   return b.op("tuple", {cast(y, b.dtype(args[0])), running(in[3], m, args[3]),
@@ -97,11 +98,11 @@ NodeId batch_norm_lower_plain(OnnxCall& c, double epsilon) {
   bool flat = c.version() < 9 && c.int_attr("spatial", 1) == 0;
   if (flat) {
     int64_t each = count(std::span(shape).subspan(1));
-    args[0] = reshape(Expr(c.b, args[0]), {shape.at(0), each});
-    for (size_t i = 1; i < 5; ++i) args[i] = reshape(Expr(c.b, args[i]), {each});
+    args[0] = reshape(Formula(c.b, args[0]), {shape.at(0), each});
+    for (size_t i = 1; i < 5; ++i) args[i] = reshape(Formula(c.b, args[i]), {each});
   }
   NodeId y = c.b.op("batch_norm", args, to_attrs(Epsilon{epsilon}));
-  return reshape(Expr(c.b, y), shape);
+  return reshape(Formula(c.b, y), shape);
 }
 
 Result<std::vector<NodeId>> batch_norm_lower(OnnxCall& c) {
@@ -118,8 +119,8 @@ Result<std::vector<NodeId>> batch_norm_lower(OnnxCall& c) {
       c.b.get_all(c.b.op("batch_norm_training", c.inputs,
                          to_attrs(BatchNormTraining{epsilon, c.real_attr("momentum", 0.9)})));
   if (c.version() < 14) {  // the batch's own statistics, too
-    Expr x(c.b, c.inputs[0]);
-    Expr m = mean(x, all_but_channel(x)), centred = x - m;
+    Formula x(c.b, c.inputs[0]);
+    Formula m = mean(x, all_but_channel(x)), centred = x - m;
     results.push_back(reshape(m, {x.dim(1)}));
     results.push_back(reshape(mean(centred * centred, all_but_channel(x)), {x.dim(1)}));
   }
@@ -129,19 +130,19 @@ Result<std::vector<NodeId>> batch_norm_lower(OnnxCall& c) {
 // --- normalisations of the operand by itself ---
 
 NodeId instance_norm_expand(GraphBuilder& b, const Epsilon& a, Args args) {
-  auto in = exprs(b, args);
-  const Expr& x = in[0];
+  auto in = formulas(b, args);
+  const Formula& x = in[0];
   need_rank(x, 3);
-  Expr y = standardise(x, axes_from(2, x.rank()), a.epsilon).y;
+  Formula y = standardise(x, axes_from(2, x.rank()), a.epsilon).y;
   return y * per_channel(in[1], x) + per_channel(in[2], x);
 }
 
 NodeId layer_norm_expand(GraphBuilder& b, const LayerNorm& a, Args args) {
-  auto in = exprs(b, args);
-  const Expr& x = in[0];
+  auto in = formulas(b, args);
+  const Formula& x = in[0];
   Dims axes = axes_from(normal_axis(a.axis, x.rank()).value_or_throw(), x.rank());
   Standardised s = standardise(cast(x, a.stash), axes, a.epsilon);
-  Expr y = cast(s.y, x.dtype()) * in[1];
+  Formula y = cast(s.y, x.dtype()) * in[1];
   if (in.size() > 2) y = y + in[2];
   if (y.shape() != x.shape()) throw Error("scale and bias must broadcast to the operand");
   if (!a.stats) return y;
@@ -149,57 +150,42 @@ NodeId layer_norm_expand(GraphBuilder& b, const LayerNorm& a, Args args) {
 }
 
 NodeId group_norm_expand(GraphBuilder& b, const GroupNorm& a, Args args) {
-  auto in = exprs(b, args);
-  const Expr& x = in[0];
+  auto in = formulas(b, args);
+  const Formula& x = in[0];
   need_rank(x, 3);
   Dims shape = x.shape();
   if (a.groups < 1 || shape[1] % a.groups != 0)
     throw Error(str(shape[1], " channels do not make ", a.groups, " groups"));
   int64_t each = shape[1] / a.groups * count(std::span(shape).subspan(2));
-  Expr grouped = reshape(cast(x, a.stash), {shape[0], a.groups, each});
-  Expr y = cast(reshape(standardise(grouped, {2}, a.epsilon).y, shape), x.dtype());
+  Formula grouped = reshape(cast(x, a.stash), {shape[0], a.groups, each});
+  Formula y = cast(reshape(standardise(grouped, {2}, a.epsilon).y, shape), x.dtype());
   return y * per_channel(in[1], x) + per_channel(in[2], x);
 }
 
 // The result has the scale's dtype.
 NodeId rms_norm_expand(GraphBuilder& b, const RmsNorm& a, Args args) {
-  auto in = exprs(b, args);
-  Expr x = cast(in[0], a.stash);
+  auto in = formulas(b, args);
+  Formula x = cast(in[0], a.stash);
   Dims axes = axes_from(normal_axis(a.axis, x.rank()).value_or_throw(), x.rank());
-  Expr y = x / sqrt(mean(x * x, axes) + a.epsilon);
+  Formula y = x / sqrt(mean(x * x, axes) + a.epsilon);
   return cast(y, in[1].dtype()) * in[1];
 }
 
 // Where the norm is 0 every element is, and so is the result.
 NodeId lp_norm_expand(GraphBuilder& b, const LpNorm& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims axis = {normal_axis(a.axis, x.rank()).value_or_throw()};
   if (a.p != 1 && a.p != 2) throw Error(str("the norm of order ", a.p, " is not defined"));
-  Expr norm = a.p == 1 ? sum(abs(x), axis) : sqrt(sum(x * x, axis));
+  Formula norm = a.p == 1 ? sum(abs(x), axis) : sqrt(sum(x * x, axis));
   return x / where(equal(norm, norm.number(0)), norm.number(1), norm);
 }
 
 NodeId mean_variance_norm_expand(GraphBuilder& b, const MeanVarianceNorm& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims axes = normal_axes(a.axes, x.rank()).value_or_throw();
   if (axes.empty()) axes = axes_from(0, x.rank());
-  Expr centred = x - mean(x, axes);
+  Formula centred = x - mean(x, axes);
   return centred / (sqrt(mean(centred * centred, axes)) + 1e-9);
-}
-
-// The sum over neighbouring channels is a convolution along them with ones.
-NodeId local_response_norm_expand(GraphBuilder& b, const LocalResponseNorm& a, Args args) {
-  Expr x(b, args[0]);
-  need_rank(x, 2);
-  if (a.size < 1) throw Error(str("a window of ", a.size, " channels"));
-  Dims shape = x.shape();
-  Dims planes = {shape[0], 1, shape[1], count(std::span(shape).subspan(2))};
-  Expr ones = broadcast(x.number(1), {1, 1, a.size, 1});
-  int64_t before = (a.size - 1) / 2, after = a.size - 1 - before;
-  Conv window{.strides = {1, 1}, .dilations = {1, 1}, .pads = {before, 0, after, 0}, .group = 1};
-  Expr squares = apply("conv", {reshape(x * x, planes), ones}, to_attrs(window));
-  Expr scale = reshape(squares, shape) * (a.alpha / static_cast<double>(a.size)) + a.bias;
-  return x / pow(scale, a.beta);
 }
 
 // --- ONNX ---
@@ -245,8 +231,8 @@ Result<std::vector<NodeId>> group_norm_lower(OnnxCall& c) {
     if (a.groups < 1 || channels % a.groups != 0)
       throw Error(str(channels, " channels do not make ", a.groups, " groups"));
     for (size_t i = 1; i < args.size(); ++i) {
-      Expr each =
-          broadcast(reshape(Expr(c.b, args[i]), {a.groups, 1}), {a.groups, channels / a.groups});
+      Formula each =
+          broadcast(reshape(Formula(c.b, args[i]), {a.groups, 1}), {a.groups, channels / a.groups});
       args[i] = reshape(each, {channels});
     }
   }
@@ -365,11 +351,6 @@ std::vector<OpDef> norm_ops() {
                                 .expand = mean_variance_norm_expand,
                                 .onnx = {{.type = "MeanVarianceNormalization", .since = 9}},
                                 .doc = "(x - mean) / (deviation + 1e-9) over the axes"}),
-      define<LocalResponseNorm>(
-          {.name = "local_response_norm",
-           .expand = local_response_norm_expand,
-           .onnx = {{.type = "LRN"}},
-           .doc = "x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta"}),
   };
 }
 

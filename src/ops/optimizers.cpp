@@ -27,16 +27,16 @@ struct Momentum {
 // The operands: R and T as scalars of the tensors' dtype, then the groups.
 struct Groups {
   size_t tensors;
-  std::vector<Expr> all;
+  std::vector<Formula> all;
 
   Groups(GraphBuilder& b, const char* op, Args args, size_t groups)
-      : tensors((args.size() - 2) / groups), all(exprs(b, args)) {
+      : tensors((args.size() - 2) / groups), all(formulas(b, args)) {
     if (args.size() < 2 + groups || (args.size() - 2) % groups != 0)
       throw Error(str(op, ": ", args.size() - 2, " tensors do not make ", groups, " equal groups"));
   }
-  const Expr& at(size_t group, size_t tensor) const { return all[2 + group * tensors + tensor]; }
-  Expr rate(DType t) const { return cast(reshape(all[0], {}), t); }
-  Expr updates(DType t) const { return cast(reshape(all[1], {}), t); }
+  const Formula& at(size_t group, size_t tensor) const { return all[2 + group * tensors + tensor]; }
+  Formula rate(DType t) const { return cast(reshape(all[0], {}), t); }
+  Formula updates(DType t) const { return cast(reshape(all[1], {}), t); }
 };
 
 // `step` gives the new tensor and its new statistics; the results are put group after group.
@@ -44,7 +44,7 @@ template <class Step>
 NodeId for_each_tensor(GraphBuilder& b, const Groups& g, size_t results, const Step& step) {
   std::vector<NodeId> all(results * g.tensors);
   for (size_t i = 0; i < g.tensors; ++i) {
-    std::vector<Expr> made = step(i);
+    std::vector<Formula> made = step(i);
     for (size_t r = 0; r < results; ++r) all[r * g.tensors + i] = made[r];
   }
   return b.op("tuple", all);
@@ -52,27 +52,27 @@ NodeId for_each_tensor(GraphBuilder& b, const Groups& g, size_t results, const S
 
 NodeId adagrad(GraphBuilder& b, const Adagrad& a, Args args) {
   Groups g(b, "adagrad", args, 3);
-  return for_each_tensor(b, g, 2, [&](size_t i) -> std::vector<Expr> {
-    Expr x = g.at(0, i), h = g.at(2, i);
-    Expr rate = g.rate(x.dtype()) / (g.updates(x.dtype()) * a.decay_factor + 1);
-    Expr gradient = x * a.norm_coefficient + g.at(1, i);
-    Expr h_new = h + gradient * gradient;
+  return for_each_tensor(b, g, 2, [&](size_t i) -> std::vector<Formula> {
+    Formula x = g.at(0, i), h = g.at(2, i);
+    Formula rate = g.rate(x.dtype()) / (g.updates(x.dtype()) * a.decay_factor + 1);
+    Formula gradient = x * a.norm_coefficient + g.at(1, i);
+    Formula h_new = h + gradient * gradient;
     return {x - rate * gradient / (sqrt(h_new) + a.epsilon), h_new};
   });
 }
 
 NodeId adam(GraphBuilder& b, const Adam& a, Args args) {
   Groups g(b, "adam", args, 4);
-  return for_each_tensor(b, g, 3, [&](size_t i) -> std::vector<Expr> {
-    Expr x = g.at(0, i), v = g.at(2, i), h = g.at(3, i);
-    Expr rate = g.rate(x.dtype()), t = g.updates(x.dtype()), one = x.number(1);
-    Expr gradient = x * a.norm_coefficient + g.at(1, i);
-    Expr v_new = v * a.alpha + gradient * (1 - a.alpha);
-    Expr h_new = h * a.beta + gradient * gradient * (1 - a.beta);
+  return for_each_tensor(b, g, 3, [&](size_t i) -> std::vector<Formula> {
+    Formula x = g.at(0, i), v = g.at(2, i), h = g.at(3, i);
+    Formula rate = g.rate(x.dtype()), t = g.updates(x.dtype()), one = x.number(1);
+    Formula gradient = x * a.norm_coefficient + g.at(1, i);
+    Formula v_new = v * a.alpha + gradient * (1 - a.alpha);
+    Formula h_new = h * a.beta + gradient * gradient * (1 - a.beta);
     auto power = [&](double base) { return apply("pow", {x.number(base), t}); };
-    Expr adjusted = rate * sqrt(one - power(a.beta)) / (one - power(a.alpha));
-    Expr used = where(less(x.number(0), t), adjusted, rate);
-    Expr x_new = x - used * v_new / (sqrt(h_new) + a.epsilon);
+    Formula adjusted = rate * sqrt(one - power(a.beta)) / (one - power(a.alpha));
+    Formula used = where(less(x.number(0), t), adjusted, rate);
+    Formula x_new = x - used * v_new / (sqrt(h_new) + a.epsilon);
     return {x_new * (1 - a.norm_coefficient_post), v_new, h_new};
   });
 }
@@ -81,13 +81,13 @@ NodeId momentum(GraphBuilder& b, const Momentum& a, Args args) {
   if (a.mode != "standard" && a.mode != "nesterov")
     throw Error(str("momentum: mode is standard or nesterov, not ", a.mode));
   Groups g(b, "momentum", args, 3);
-  return for_each_tensor(b, g, 2, [&](size_t i) -> std::vector<Expr> {
-    Expr x = g.at(0, i), v = g.at(2, i), rate = g.rate(x.dtype());
-    Expr gradient = x * a.norm_coefficient + g.at(1, i);
+  return for_each_tensor(b, g, 2, [&](size_t i) -> std::vector<Formula> {
+    Formula x = g.at(0, i), v = g.at(2, i), rate = g.rate(x.dtype());
+    Formula gradient = x * a.norm_coefficient + g.at(1, i);
     // The first update takes the whole gradient.
-    Expr beta = where(less(x.number(0), g.updates(x.dtype())), x.number(a.beta), x.number(1));
-    Expr v_new = v * a.alpha + beta * gradient;
-    Expr direction = a.mode == "nesterov" ? gradient + v_new * a.alpha : v_new;
+    Formula beta = where(less(x.number(0), g.updates(x.dtype())), x.number(a.beta), x.number(1));
+    Formula v_new = v * a.alpha + beta * gradient;
+    Formula direction = a.mode == "nesterov" ? gradient + v_new * a.alpha : v_new;
     return {x - rate * direction, v_new};
   });
 }

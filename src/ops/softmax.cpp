@@ -10,38 +10,38 @@
 namespace emend {
 namespace {
 
-Dims the_axis(const Softmax& a, const Expr& x) {
+Dims the_axis(const Softmax& a, const Formula& x) {
   return {normal_axis(a.axis, x.rank()).value_or_throw()};
 }
 
 NodeId softmax_expand(GraphBuilder& b, const Softmax& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims axis = the_axis(a, x);
-  Expr e = exp(x - max(x, axis));
+  Formula e = exp(x - max(x, axis));
   return e / sum(e, axis);
 }
 
 NodeId log_softmax_expand(GraphBuilder& b, const Softmax& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims axis = the_axis(a, x);
-  Expr shifted = x - max(x, axis);
+  Formula shifted = x - max(x, axis);
   return shifted - log(sum(exp(shifted), axis));
 }
 
 // One at the first of the largest: the smallest place whose element equals the maximum.
 NodeId hardmax_expand(GraphBuilder& b, const Softmax& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims axis = the_axis(a, x);
   auto k = static_cast<size_t>(axis[0]);
   int64_t extent = x.dim(k);
-  Expr places = counting(b, extent, DType::i64, x.shape().size(), k);
-  Expr first =
+  Formula places = counting(b, extent, DType::i64, x.shape().size(), k);
+  Formula first =
       min(where(equal(x, max(x, axis)), places, places.number(static_cast<double>(extent))), axis);
   return where(equal(places, first), x.number(1), x.number(0));
 }
 
 Result<std::vector<NodeId>> softmax_lower(OnnxCall& c, const std::string& op) {
-  Expr x(c.b, c.inputs.at(0));
+  Formula x(c.b, c.inputs.at(0));
   Dims shape = x.shape();
   int64_t rank = x.rank();
   if (c.version() >= 13) {
@@ -52,7 +52,7 @@ Result<std::vector<NodeId>> softmax_lower(OnnxCall& c, const std::string& op) {
   if (axis + 1 == shape.size())
     return std::vector{apply(op, {x}, to_attrs(Softmax{rank - 1})).id()};
   Dims matrix = {count(std::span(shape).first(axis)), count(std::span(shape).subspan(axis))};
-  Expr rows = apply(op, {reshape(x, matrix)}, to_attrs(Softmax{1}));
+  Formula rows = apply(op, {reshape(x, matrix)}, to_attrs(Softmax{1}));
   return std::vector{reshape(rows, shape).id()};
 }
 
