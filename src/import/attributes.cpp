@@ -1,6 +1,7 @@
 #include "import/attributes.h"
 
 #include "import/tensor.h"
+#include "ir/unshaped.h"
 
 namespace emend {
 namespace {
@@ -36,6 +37,17 @@ AttrValue list_record(const Items& items, const Convert& convert) {
     entries.emplace_back(key, convert(items[i]));
   }
   return Attrs(std::move(entries));
+}
+
+// Types inside a program are either known or not: a tensor with an open dimension is `unshaped`.
+Type program_type(const onnx::Type& declared) {
+  Type t = declared_type(declared);
+  const auto close = [](Type& part, const auto& self) -> void {
+    if (part.is_tensor() && !checked_count(part.shape)) part = unshaped(part.dtype);
+    for (Type& item : part.items) self(item, self);
+  };
+  close(t, close);
+  return t;
 }
 
 template <class T>
@@ -77,13 +89,13 @@ AttrValue to_attribute(const onnx::Attribute& a) {
     case Kind::kStrings:
       return a.strings;
     case Kind::kType:
-      return declared_type(needed(a.tp));
+      return program_type(needed(a.tp));
     case Kind::kSparseTensor:
       return to_dense(needed(a.sparse_tensor));
     case Kind::kTensors:
       return list_record(a.tensors, to_tensor);
     case Kind::kTypes:
-      return list_record(a.type_protos, declared_type);
+      return list_record(a.type_protos, program_type);
     case Kind::kSparseTensors:
       return list_record(a.sparse_tensors, to_dense);
     default:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/tensor.h"
+#include "ir/unshaped.h"
 
 namespace emend {
 namespace {
@@ -125,7 +126,8 @@ Type Sizes::input_type(const onnx::ValueInfo& input) const {
 Type Sizes::known_type(const onnx::Type& t) const {
   if (auto* tensor = std::get_if<onnx::TensorType>(&t.value)) {
     auto dtype = dtype_from_onnx(static_cast<int>(tensor->elem_type));
-    if (!dtype || !tensor->shape || overridden_) return Type::any();
+    if (!dtype) return Type::any();
+    if (!tensor->shape || overridden_) return unshaped(*dtype);
     Dims shape;
     for (const auto& d : tensor->shape->dim) {
       if (auto* size = std::get_if<int64_t>(&d.value)) {
@@ -134,10 +136,10 @@ Type Sizes::known_type(const onnx::Type& t) const {
                  name && symbols_.contains(*name)) {
         shape.push_back(symbols_.at(*name));
       } else {
-        return Type::any();
+        return unshaped(*dtype);
       }
     }
-    return checked_count(shape) ? Type::tensor(*dtype, std::move(shape)) : Type::any();
+    return checked_count(shape) ? Type::tensor(*dtype, std::move(shape)) : unshaped(*dtype);
   }
   const auto item = [this](const onnx::Indirect<onnx::Type>& inner) {
     return inner ? known_type(*inner) : Type::any();

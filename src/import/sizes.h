@@ -19,7 +19,8 @@ class Sizes {
 
   // The type of an input; what was open has got its size.
   Type input_type(const onnx::ValueInfo& input) const;
-  // What the file says about an inner value: static if all its dimensions are known by now.
+  // What the file says about an inner value: static if all its dimensions are known by
+  // now, `unshaped` if they are not.
   Type known_type(const onnx::Type& t) const;
 
   const std::map<std::string, int64_t>& defaulted() const { return defaulted_; }

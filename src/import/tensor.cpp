@@ -1,5 +1,6 @@
 #include "import/tensor.h"
 
+#include "ir/unshaped.h"
 #include "onnx/read.h"
 #include "onnx/tensor_data.h"
 
@@ -138,7 +139,7 @@ Type declared_type(const onnx::Type& t) {
   if (auto* tensor = std::get_if<onnx::TensorType>(&t.value)) {
     auto dtype = dtype_from_onnx(static_cast<int>(tensor->elem_type));
     if (!dtype) return Type::any();
-    if (!tensor->shape) return {Type::Kind::any, *dtype, {}, {}};
+    if (!tensor->shape) return unshaped(*dtype);
     Dims shape;
     for (const auto& d : tensor->shape->dim) {
       auto* size = std::get_if<int64_t>(&d.value);

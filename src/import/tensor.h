@@ -18,8 +18,8 @@ Value to_value(const onnx::Optional& o);
 // A file of test data (*.pb) holding a value of that kind.
 Value read_value(const std::filesystem::path& path, Type::Kind kind);
 
-// A type in the file's words: unknown dimensions are -1, and a tensor of unknown rank is `any` with
-// the element type of the tensor. What we have no word for (maps, sparse tensors) is plain `any`.
+// A type in the file's words: unknown dimensions are -1, a tensor of unknown rank is `unshaped`.
+// What we have no word for (maps, sparse tensors) is plain `any`.
 Type declared_type(const onnx::Type& t);
 
 }  // namespace emend

@@ -14,7 +14,7 @@ namespace emend {
 // An input or output as the file declared it; the type in the graph is what it was specialised to.
 struct Declaration {
   std::string name, doc;
-  // In the file's words: unknown dimensions are -1; of unknown rank, `any` with the element type.
+  // In the file's words: unknown dimensions are -1, a tensor of unknown rank is `unshaped`.
   Type type;
   bool has_shape = true;
   // Per dimension: the symbol (dim_param) it had, or "" if it was a number.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/unshaped.h"
 
 namespace emend {
 
@@ -27,7 +28,7 @@ std::string to_text(const Type& t) {
     case Type::Kind::optional:
       return str("opt(", to_text(t.items[0]), ")");
     case Type::Kind::any:
-      return "any";
+      return is_unshaped(t) ? str(to_text(t.dtype), "[?]") : "any";
     case Type::Kind::tuple:
       break;
   }

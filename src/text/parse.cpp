@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/unshaped.h"
 #include "ops/build.h"
 #include "ops/table.h"
 #include "text/text.h"
@@ -156,6 +157,7 @@ class Parser {
     std::string w = word();
     auto dtype = dtype_named(w);
     if (!dtype) fail_here(str("'", w, "' is not a type"));
+    if (take("[?]")) return unshaped(*dtype);
     Dims shape = dims();
     if (!checked_count(shape)) fail_here(str("shape ", shape_text(shape), " is absurd"));
     return Type::tensor(*dtype, std::move(shape));

@@ -50,6 +50,7 @@ struct Verb {
 };
 
 // Each adds its subcommand to `app`. Options live as long as the Verb's function.
+Verb optimize_verb(CLI::App& app, const Globals& globals);
 Verb conformance_verb(CLI::App& app, const Globals& globals);
 
 // --shape x:1x3x224x224 (a whole input) or N=8 (a symbolic dimension), any number of times.

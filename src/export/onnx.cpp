@@ -1,0 +1,135 @@
+#include "export/onnx.h"
+
+#include <algorithm>
+
+#include "export/graph_writer.h"
+#include "export/wire.h"
+#include "onnx/write.h"
+#include "ops/onnx_raise.h"
+#include "ops/onnx_row.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<onnx::StringPair> to_wire(const Pairs& list) {
+  std::vector<onnx::StringPair> out;
+  for (const auto& [key, value] : list) out.push_back({key, value});
+  return out;
+}
+
+// The IR version that first knew an opset (only asked where the user asks for a newer opset).
+int64_t oldest_ir(int64_t opset) {
+  struct Row {
+    int64_t opset, ir;
+  };
+  static constexpr Row kRows[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8},
+                                  {12, 7},  {11, 6},  {10, 5},  {9, 4},   {7, 3}};
+  for (const Row& r : kRows) {
+    if (opset >= r.opset) return r.ir;
+  }
+  return 3;
+}
+
+// An `onnx` node that was never lowered keeps its meaning only at its own version.
+void check_versions(const Graph& g, int64_t opset) {
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    if (op_def(g.nodes[id]).kind != Kind::opaque) continue;
+    auto node = g.nodes[id].attrs.as<OnnxNode>();
+    if (!node.domain.empty() || node.version == opset) continue;
+    throw Error(str("node ", emend::quoted(g.names[id]), " (", node.type, " of opset ",
+                    node.version, ") cannot be written at opset ", opset));
+  }
+}
+
+const Declaration* declaration_of(const std::vector<Declaration>& list, size_t i,
+                                  const std::string& name) {
+  return i < list.size() && list[i].name == name ? &list[i] : nullptr;
+}
+
+void describe(onnx::ValueInfo& out, const Type& type, const Declaration* d) {
+  if (d) {
+    out.doc_string = d->doc;
+    out.metadata_props = to_wire(d->metadata);
+  }
+  // What is known only at run time is as the file had it.
+  bool known = type.is_static() || (type.kind != Type::Kind::any && !d);
+  out.type = to_wire(known || !d ? type : d->type);
+}
+
+void describe_model(onnx::Model& out, const ModelInfo& info) {
+  out.ir_version = info.ir_version;
+  out.producer_name = info.producer;
+  out.producer_version = info.producer_version;
+  out.domain = info.domain;
+  out.model_version = info.model_version;
+  out.doc_string = info.doc;
+  out.metadata_props = to_wire(info.metadata);
+  out.graph.name = info.graph_name.empty() ? "graph" : info.graph_name;
+  out.graph.doc_string = info.graph_doc;
+  out.graph.metadata_props = to_wire(info.graph_metadata);
+}
+
+// Before IR version 4 every initializer had to be listed as an input as well.
+void list_initializers(onnx::Graph& g) {
+  for (const auto& t : g.initializer) {
+    onnx::ValueInfo& v = g.input.emplace_back();
+    v.name = t.name;
+    onnx::Shape shape;
+    for (int64_t d : t.dims) shape.dim.emplace_back().value = d;
+    v.type.emplace().value = onnx::TensorType{t.data_type, std::move(shape)};
+  }
+}
+
+}  // namespace
+
+Exported export_onnx(const Model& model, const ExportOptions& options) {
+  const ModelInfo& info = model.info;
+  auto stated = info.opsets.find("");
+  int64_t own = stated == info.opsets.end() ? 1 : stated->second;
+  // Before opset 7 operators broadcast by attributes, which we do not write.
+  int64_t opset = options.target_opset ? options.target_opset : std::max<int64_t>(own, 7);
+  Graph raised = raise_onnx(model.graph, opset);
+  check_versions(raised, opset);
+
+  Exported result;
+  if (opset != own && !options.target_opset)
+    result.notes.push_back(str("opset ", own, " is written as opset ", opset));
+  onnx::Model& out = result.file;
+  GraphWriter writer;
+  out.graph = writer.main_graph(raised);
+  describe_model(out, info);
+  if (opset > own) out.ir_version = std::max(out.ir_version, oldest_ir(opset));
+  for (size_t i = 0; i < out.graph.input.size(); ++i) {
+    const Type& type = model.graph.types[model.graph.inputs[i].node];
+    describe(out.graph.input[i], type, declaration_of(info.inputs, i, out.graph.input[i].name));
+  }
+  for (size_t i = 0; i < out.graph.output.size(); ++i) {
+    const Type& type = model.graph.types[model.graph.outputs[i].node];
+    describe(out.graph.output[i], type, declaration_of(info.outputs, i, out.graph.output[i].name));
+  }
+  if (out.ir_version < 4) list_initializers(out.graph);
+  out.opset_import = {{"", opset}};
+  for (const auto& [domain, version] : writer.domains()) {
+    if (domain.empty()) continue;
+    auto known = info.opsets.find(domain);
+    out.opset_import.push_back({domain, known == info.opsets.end() ? version : known->second});
+  }
+  for (const auto& [symbol, size] : info.defaulted)
+    result.notes.push_back(str("dimension ", symbol, " is written as ", size));
+  return result;
+}
+
+Exported export_onnx(const Model& model, const std::filesystem::path& path,
+                     const ExportOptions& options) {
+  Exported result = export_onnx(model, options);
+  onnx::WriteOptions write;
+  if (model.info.external_data) write.placement = onnx::Placement::kBeside;
+  onnx::write_model(result.file, path, write);
+  return result;
+}
+
+}  // namespace emend

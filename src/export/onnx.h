@@ -1,0 +1,37 @@
+// Programs to ONNX files: operators become `onnx` nodes by the operator table (ops/onnx_raise.h),
+// those become the file format, and the file is replaced atomically. Names and order of inputs and
+// outputs, documentation, metadata, versions and node names are the imported model's.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/model.h"
+#include "onnx/schema.h"
+
+namespace emend {
+
+struct ExportOptions {
+  int64_t target_opset = 0;  // of the default domain; 0: as the model says
+  // The same program at other sizes of its symbolic dimensions, by the way that led to the model.
+  // With it, a dimension stays symbolic where the file is right for every size (generalise.h);
+  // without it, all dimensions are written as numbers.
+  std::function<Graph(const std::map<std::string, int64_t>&)> at_sizes;
+};
+
+struct Exported {
+  onnx::Model file;
+  // What the file no longer promises: "dimension N is written as 1: Reshape ...".
+  std::vector<std::string> notes;
+};
+
+// Throws Error when an operator has no form at the opset; names which.
+Exported export_onnx(const Model& model, const ExportOptions& options = {});
+// Also writes the file; weights go beside it where the model had them there, or where they must.
+Exported export_onnx(const Model& model, const std::filesystem::path& path,
+                     const ExportOptions& options = {});
+
+}  // namespace emend

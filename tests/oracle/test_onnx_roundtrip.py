@@ -1,0 +1,135 @@
+"""Every model of ONNX's suite through import and export: what is written must pass the checker and compute the same.
+
+The judge is onnxruntime where it runs the original, else onnx's reference implementation. A model that neither runs is only checked.
+"""
+import concurrent.futures, collections, os, pathlib
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+KINDS = ["node", "simple", "pytorch-converted", "pytorch-operator"]
+
+
+def load_value(path, value_type):
+    data = path.read_bytes()
+    if value_type.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    if value_type.HasField("optional_type"):
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+
+
+def feeds_of(folder, model):
+    constants = {t.name for t in model.graph.initializer}
+    inputs = [i for i in model.graph.input if i.name not in constants]
+    data = folder / "test_data_set_0"
+    return {v.name: load_value(data / f"input_{i}.pb", v.type) for i, v in enumerate(inputs) if (data / f"input_{i}.pb").exists()}
+
+
+def shapes_of(folder):
+    """Sizes for what the file leaves open, as the data has them."""
+    model = onnx.load(folder / "model.onnx")
+    types = {i.name: i.type for i in model.graph.input}
+    for name, value in feeds_of(folder, model).items():
+        tensor = types[name].tensor_type
+        if types[name].HasField("tensor_type") and not (tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)):
+            yield from ("--shape", f"{name}:" + "x".join(map(str, value.shape)))
+
+
+def run_onnxruntime(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def run_reference(model, feeds):
+    return onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+
+
+def same(a, b):
+    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
+        return isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(same, a, b))
+    if a is None or b is None:
+        return a is b
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "OUSb":
+        return bool((a == b).all())
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    return np.allclose(a.astype(wide), b.astype(wide), rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+def outcome(judge, model, feeds):
+    try:
+        return judge(model, feeds), None
+    except Exception as e:  # anything may be wrong with a model, and that is the answer
+        return None, f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+
+
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+
+
+def check_case(folder, written):
+    """Why the written model is not as good as the original; None if it is. Second: who judged."""
+    original = onnx.load(folder / "model.onnx")
+    model = onnx.load(written)
+    try:
+        onnx.checker.check_model(original, full_check=True)
+        original_valid = True
+    except Exception:
+        original_valid = False
+    if original_valid:
+        try:
+            onnx.checker.check_model(model, full_check=True)
+        except Exception as e:
+            return f"checker: {e}", None
+    if [o.name for o in model.graph.output] != [o.name for o in original.graph.output]:
+        return "outputs are named otherwise", None
+    feeds = feeds_of(folder, original)
+    for name, judge in (("onnxruntime", run_onnxruntime), ("reference", run_reference)):
+        expected, problem = outcome(judge, original, feeds)
+        if problem:
+            continue
+        if any(n.op_type in RANDOM for n in original.graph.node):
+            again, _ = outcome(judge, original, feeds)
+            if again is None or not all(map(same, expected, again)):
+                continue  # no two runs are alike
+        actual, problem = outcome(judge, model, feeds)
+        if problem:
+            return f"{name} refuses it: {problem}", name
+        if not all(map(same, actual, expected)):
+            return f"{name} computes something else", name
+        return None, name
+    return None, "nobody"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_suite_models_survive_a_round_trip(emend, onnx_data, tmp_path, kind):
+    only = os.environ.get("EMEND_ONLY", "*")
+    folders = sorted(f for f in (onnx_data / kind).glob(only) if (f / "model.onnx").exists())
+    assert folders
+
+    def write(folder):
+        return emend.run("optimize", "-O0", "-q", *shapes_of(folder), folder / "model.onnx", tmp_path / f"{folder.name}.onnx")
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        written = list(pool.map(write, folders))
+    failures, judges = [], collections.Counter()
+    for folder, done in zip(folders, written):
+        if done.returncode != 0:
+            failures.append(f"{folder.name}: {done.stderr.strip()}")
+            continue
+        reason, judge = check_case(folder, tmp_path / f"{folder.name}.onnx")
+        judges[judge] += 1
+        if reason:
+            failures.append(f"{folder.name}: {reason}")
+    assert not failures, f"{len(failures)} of {len(folders)} models:\n" + "\n".join(failures)
+    assert judges["onnxruntime"] > 0, judges
