@@ -52,6 +52,9 @@ struct Verb {
 // Each adds its subcommand to `app`. Options live as long as the Verb's function.
 Verb optimize_verb(CLI::App& app, const Globals& globals);
 Verb conformance_verb(CLI::App& app, const Globals& globals);
+Verb doctor_verb(CLI::App& app, const Globals& globals);
+Verb inspect_verb(CLI::App& app, const Globals& globals);
+Verb verify_verb(CLI::App& app, const Globals& globals);
 
 // --shape x:1x3x224x224 (a whole input) or N=8 (a symbolic dimension), any number of times.
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes);
