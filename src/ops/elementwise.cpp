@@ -49,6 +49,13 @@ OnnxRow chain(const std::string& type, const std::string& op) {
               }};
 }
 
+// The mean of any number of operands is their sum, divided.
+Result<std::vector<NodeId>> mean_lower(OnnxCall& c) {
+  NodeId sum = chain("Mean", "add").lower(c).value_or_throw()[0];
+  NodeId n = c.b.scalar(static_cast<double>(c.inputs.size()), c.b.dtype(sum));
+  return std::vector{c.inputs.size() == 1 ? sum : c.b.op("div", {sum, n})};
+}
+
 // Strings are compared and chosen, nothing else.
 template <class Put>
 void for_each_broadcast(const EvalContext& c, std::span<const Value> v, const Put& put) {
@@ -224,7 +231,7 @@ std::vector<OpDef> elementwise_ops() {
       binary({.name = "add", .body = x + y, .traits = commutative | associative | multilinear, .onnx = {{"Add"}, chain("Sum", "add")}}),
       binary({.name = "sub", .body = x - y, .onnx = {{"Sub"}}}),
       binary({.name = "mul", .body = x * y, .traits = commutative | associative | multilinear, .onnx = {{"Mul"}}}),
-      binary({.name = "div", .body = x / y, .onnx = {{"Div"}}}),
+      binary({.name = "div", .body = x / y, .onnx = {{"Div"}, {.type = "Mean", .lower = mean_lower, .lower_only = true}}}),
       binary({.name = "pow", .body = pow(x, y), .result = ResultType::first, .onnx = {{"Pow"}}}),
       binary({.name = "mod", .body = fn2(Fn::mod),
               .onnx = {{.type = "Mod", .since = 10,

@@ -36,6 +36,11 @@ std::vector<OpDef> einsum_ops();
 std::vector<OpDef> ml_ops();
 std::vector<OpDef> tree_ops();
 std::vector<OpDef> optimizer_ops();
+std::vector<OpDef> resize_ops();
+std::vector<OpDef> generate_ops();
+std::vector<OpDef> signal_ops();
+std::vector<OpDef> sample_ops();
+std::vector<OpDef> host_math_ops();
 std::vector<OpDef> opaque_ops();
 
 namespace {
@@ -72,6 +77,11 @@ std::vector<OpDef> make_table() {
            ml_ops,
            tree_ops,
            optimizer_ops,
+           resize_ops,
+           generate_ops,
+           signal_ops,
+           sample_ops,
+           host_math_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));
