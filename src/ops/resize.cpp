@@ -88,7 +88,7 @@ std::vector<double> interpolation_matrix(const Resize& a, size_t d, int64_t exte
   return matrix;
 }
 
-Expr pick_nearest(const Expr& x, const Resize& a, size_t d) {
+Formula pick_nearest(const Formula& x, const Resize& a, size_t d) {
   int64_t extent = x.dim(d);
   Dims indices, identity(static_cast<size_t>(extent));
   std::iota(identity.begin(), identity.end(), 0);
@@ -97,11 +97,11 @@ Expr pick_nearest(const Expr& x, const Resize& a, size_t d) {
     indices.push_back(std::clamp<int64_t>(at, 0, extent - 1));
   }
   if (indices == identity) return x;
-  Expr places(x.builder(), x.builder().ints(indices));
+  Formula places(x.builder(), x.builder().ints(indices));
   return apply("gather", {x, places}, to_attrs(Axis{static_cast<int64_t>(d)}));
 }
 
-Expr interpolate(const Expr& x, const Resize& a, size_t d) {
+Formula interpolate(const Formula& x, const Resize& a, size_t d) {
   Dims shape = x.shape();
   auto matrix = interpolation_matrix(a, d, shape[d]);
   bool identity = a.sizes[d] == shape[d];
@@ -111,7 +111,7 @@ Expr interpolate(const Expr& x, const Resize& a, size_t d) {
   auto axis = static_cast<int64_t>(d);
   int64_t outer = count(std::span(shape).first(d)), inner = count(std::span(shape).subspan(d + 1));
   Tensor weights = Tensor::of_reals(x.dtype(), {a.sizes[d], shape[d]}, matrix);
-  Expr w(x.builder(), x.builder().constant(weights));
+  Formula w(x.builder(), x.builder().constant(weights));
   Dims result = shape;
   result[static_cast<size_t>(axis)] = a.sizes[d];
   if (inner == 1)
@@ -121,8 +121,8 @@ Expr interpolate(const Expr& x, const Resize& a, size_t d) {
 
 // Whether a position of the result lies outside the region that is resized; true where any
 // dimension's does. Empty if none does.
-std::optional<Expr> outside(GraphBuilder& b, const Resize& a, const Dims& from) {
-  std::optional<Expr> any;
+std::optional<Formula> outside(GraphBuilder& b, const Resize& a, const Dims& from) {
+  std::optional<Formula> any;
   for (size_t d = 0; d < from.size() && a.coordinates == "tf_crop_and_resize"; ++d) {
     std::vector<double> beyond;
     for (int64_t o = 0; o < a.sizes[d]; ++o) {
@@ -132,14 +132,14 @@ std::optional<Expr> outside(GraphBuilder& b, const Resize& a, const Dims& from) 
     if (std::ranges::count(beyond, 0) == a.sizes[d]) continue;
     Dims shape(from.size(), 1);
     shape[d] = a.sizes[d];
-    Expr mask(b, b.constant(Tensor::of_reals(DType::boolean, shape, beyond)));
+    Formula mask(b, b.constant(Tensor::of_reals(DType::boolean, shape, beyond)));
     any = any ? apply("logical_or", {*any, mask}) : mask;
   }
   return any;
 }
 
 NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   const Dims from = x.shape();
   if (a.sizes.size() != from.size() || a.scales.size() != from.size() ||
       (a.coordinates == "tf_crop_and_resize" && a.roi.size() != 2 * from.size())) {
@@ -156,7 +156,7 @@ NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
   // Weights need the precision of single floats at least.
   DType type = x.dtype();
   bool wide = type == DType::f32 || type == DType::f64;
-  Expr y = a.mode == "nearest" || wide ? x : cast(x, DType::f32);
+  Formula y = a.mode == "nearest" || wide ? x : cast(x, DType::f32);
   for (size_t d = 0; d < from.size(); ++d)
     y = a.mode == "nearest" ? pick_nearest(y, a, d) : interpolate(y, a, d);
   if (auto mask = outside(b, a, from)) y = where(*mask, y.number(a.extrapolation_value), y);

@@ -71,63 +71,63 @@ std::vector<NodeId> points_raise(OnnxWriter& w) {
 // One neighbour of a fractional coordinate: its distance from the floor, and its weight.
 struct Tap {
   int64_t step;
-  std::function<Expr(const Expr& fraction)> weight;
+  std::function<Formula(const Formula& fraction)> weight;
 };
 
-Expr plus(const Expr& x, double v) {
+Formula plus(const Formula& x, double v) {
   return x + v;
 }
 
 const std::vector<Tap>& taps(const std::string& mode) {
   static const std::vector<Tap> kNearest = {{0, nullptr}};
-  static const std::vector<Tap> kLinear = {{0, [](const Expr& f) { return plus(-f, 1); }},
-                                           {1, [](const Expr& f) { return f; }}};
+  static const std::vector<Tap> kLinear = {{0, [](const Formula& f) { return plus(-f, 1); }},
+                                           {1, [](const Formula& f) { return f; }}};
   // The cubic convolution kernel with a = -3/4, near and far from its middle.
-  static const auto kNear = [](const Expr& t) { return plus(plus(t * 1.25, -2.25) * t * t, 1); };
-  static const auto kFar = [](const Expr& t) {
+  static const auto kNear = [](const Formula& t) { return plus(plus(t * 1.25, -2.25) * t * t, 1); };
+  static const auto kFar = [](const Formula& t) {
     return plus(plus(plus(t * -0.75, 3.75) * t, -6) * t, 3);
   };
-  static const std::vector<Tap> kCubic = {{-1, [](const Expr& f) { return kFar(plus(f, 1)); }},
-                                          {0, [](const Expr& f) { return kNear(f); }},
-                                          {1, [](const Expr& f) { return kNear(plus(-f, 1)); }},
-                                          {2, [](const Expr& f) { return kFar(plus(-f, 2)); }}};
+  static const std::vector<Tap> kCubic = {{-1, [](const Formula& f) { return kFar(plus(f, 1)); }},
+                                          {0, [](const Formula& f) { return kNear(f); }},
+                                          {1, [](const Formula& f) { return kNear(plus(-f, 1)); }},
+                                          {2, [](const Formula& f) { return kFar(plus(-f, 2)); }}};
   return mode == "nearest" ? kNearest : mode == "linear" ? kLinear : kCubic;
 }
 
-Expr clamp(const Expr& x, double low, double high) {
+Formula clamp(const Formula& x, double low, double high) {
   return apply("min", {apply("max", {x, x.number(low)}), x.number(high)});
 }
 
 // x[n, c, ..] at coordinates[d] = [n, p], one tensor per spatial dimension, all of one float type.
 // `place` says where a whole coordinate beyond the border of a dimension reads instead.
-Expr sample(const Expr& x, const std::vector<Expr>& coordinates, const std::string& mode,
-            const std::function<Expr(const Expr&, size_t)>& place) {
+Formula sample(const Formula& x, const std::vector<Formula>& coordinates, const std::string& mode,
+               const std::function<Formula(const Formula&, size_t)>& place) {
   const Dims at = coordinates[0].shape();
   size_t n = coordinates.size();
-  std::vector<Expr> floors, fractions;
+  std::vector<Formula> floors, fractions;
   for (size_t d = 0; d < n; ++d) {
     // Far outside all neighbours are zero, wherever exactly: keep whole numbers small.
-    Expr c = clamp(coordinates[d], -4, static_cast<double>(x.dim(d + 2)) + 4);
+    Formula c = clamp(coordinates[d], -4, static_cast<double>(x.dim(d + 2)) + 4);
     floors.push_back(apply(mode == "nearest" ? "round" : "floor", {c}));
     fractions.push_back(c - floors.back());
   }
-  std::optional<Expr> total;
+  std::optional<Formula> total;
   const auto& around = taps(mode);
   std::vector<size_t> which(n, 0);
   for (bool more = true; more;) {
-    std::optional<Expr> weight;
+    std::optional<Formula> weight;
     std::vector<NodeId> indices;
     for (size_t d = 0; d < n; ++d) {
       const Tap& tap = around[which[d]];
-      Expr index = place(plus(floors[d], static_cast<double>(tap.step)), d);
+      Formula index = place(plus(floors[d], static_cast<double>(tap.step)), d);
       indices.push_back(reshape(cast(index, DType::i64), {at[0], at[1], 1}));
       if (!tap.weight) continue;
-      Expr w = tap.weight(fractions[d]);
+      Formula w = tap.weight(fractions[d]);
       weight = weight ? *weight * w : w;
     }
     GraphBuilder& b = x.builder();
-    Expr points(b, b.op("concat", indices, to_attrs(Axis{2})));
-    Expr part = apply("gather_points", {x, points});
+    Formula points(b, b.op("concat", indices, to_attrs(Axis{2})));
+    Formula part = apply("gather_points", {x, points});
     if (weight) part = part * cast(reshape(*weight, {at[0], 1, at[1]}), x.dtype());
     total = total ? *total + part : part;
     more = false;
@@ -139,7 +139,7 @@ Expr sample(const Expr& x, const std::vector<Expr>& coordinates, const std::stri
   return *total;
 }
 
-Expr stay(const Expr& x, size_t) {
+Formula stay(const Formula& x, size_t) {
   return x;
 }
 
@@ -148,10 +148,10 @@ DType at_least_f32(DType t) {
 }
 
 // Triangular wave between low and high.
-Expr reflect(const Expr& x, double low, double high) {
+Formula reflect(const Formula& x, double low, double high) {
   if (high <= low) return x * 0.0 + low;
-  Expr period = x.number(2 * (high - low));
-  Expr t = apply("fmod", {abs(plus(x, -low)), period});
+  Formula period = x.number(2 * (high - low));
+  Formula t = apply("fmod", {abs(plus(x, -low)), period});
   return plus(apply("min", {t, period - t}), low);
 }
 
@@ -162,7 +162,7 @@ struct GridSample {
 };
 
 NodeId grid_sample_expand(GraphBuilder& b, const GridSample& a, Args args) {
-  Expr x(b, args[0]), grid(b, args[1]);
+  Formula x(b, args[0]), grid(b, args[1]);
   const Dims from = x.shape(), to = grid.shape();
   size_t n = from.size() < 2 ? 0 : from.size() - 2;
   if (n < 1 || to.size() != n + 2 || to.back() != static_cast<int64_t>(n) || to[0] != from[0])
@@ -174,23 +174,24 @@ NodeId grid_sample_expand(GraphBuilder& b, const GridSample& a, Args args) {
     auto extent = static_cast<double>(from[d + 2]);
     return a.align_corners ? std::pair(0.0, extent - 1) : std::pair(-0.5, extent - 0.5);
   };
-  auto place = [&](const Expr& at, size_t d) {
+  auto place = [&](const Formula& at, size_t d) {
     if (a.padding_mode == "zeros") return at;
-    Expr inside = a.padding_mode == "border" ? at : reflect(at, border(d).first, border(d).second);
+    Formula inside =
+        a.padding_mode == "border" ? at : reflect(at, border(d).first, border(d).second);
     return clamp(inside, 0, static_cast<double>(from[d + 2] - 1));
   };
-  Expr wide = cast(grid, at_least_f32(grid.dtype()));
-  std::vector<Expr> coordinates;
+  Formula wide = cast(grid, at_least_f32(grid.dtype()));
+  std::vector<Formula> coordinates;
   for (size_t d = 0; d < n; ++d) {
     // The grid names the last dimension first.
-    Expr g = reshape(slice(wide, n + 1, static_cast<int64_t>(n - 1 - d), 1), {from[0], points});
+    Formula g = reshape(slice(wide, n + 1, static_cast<int64_t>(n - 1 - d), 1), {from[0], points});
     auto extent = static_cast<double>(from[d + 2]);
-    Expr c =
+    Formula c =
         a.align_corners ? plus(g, 1) / 2.0 * (extent - 1) : plus(plus(g, 1) * extent, -1) / 2.0;
     if (a.mode == "nearest") c = apply("round", {c});
     auto [low, high] = border(d);
     if (a.padding_mode == "border") {
-      Expr outside = apply("logical_or", {less(c, c.number(low)), less(c.number(high), c)});
+      Formula outside = apply("logical_or", {less(c, c.number(low)), less(c.number(high), c)});
       c = where(outside, clamp(c, 0, extent - 1), c);
     } else if (a.padding_mode == "reflection") {
       c = reflect(c, low, high);
@@ -200,8 +201,8 @@ NodeId grid_sample_expand(GraphBuilder& b, const GridSample& a, Args args) {
     coordinates.push_back(c);
   }
   bool moves = a.mode == "nearest";
-  Expr source = moves ? x : cast(x, at_least_f32(x.dtype()));
-  Expr y = sample(source, coordinates, a.mode, place);
+  Formula source = moves ? x : cast(x, at_least_f32(x.dtype()));
+  Formula y = sample(source, coordinates, a.mode, place);
   Dims shape = {from[0], from[1]};
   shape.insert(shape.end(), to.begin() + 1, to.end() - 1);
   return reshape(cast(y, x.dtype()), shape);
@@ -214,7 +215,7 @@ struct AffineGrid {
 };
 
 NodeId affine_grid_expand(GraphBuilder& b, const AffineGrid& a, Args args) {
-  Expr theta(b, args[0]);
+  Formula theta(b, args[0]);
   size_t n = a.size.size() < 2 ? 0 : a.size.size() - 2;
   if (n < 1 ||
       theta.shape() != Dims{a.size[0], static_cast<int64_t>(n), static_cast<int64_t>(n) + 1})
@@ -235,7 +236,7 @@ NodeId affine_grid_expand(GraphBuilder& b, const AffineGrid& a, Args args) {
     base.push_back(1);
   }
   Dims shape = {points, static_cast<int64_t>(n) + 1};
-  Expr grid(b, b.constant(Tensor::of_reals(theta.dtype(), shape, base)));
+  Formula grid(b, b.constant(Tensor::of_reals(theta.dtype(), shape, base)));
   Dims to = {a.size[0]};
   to.insert(to.end(), spatial.begin(), spatial.end());
   to.push_back(static_cast<int64_t>(n));
@@ -268,7 +269,7 @@ std::vector<double> regular_places(const DeformConv& a, std::span<const int64_t>
 
 // x, w, offset and maybe mask
 NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
-  Expr x(b, args[0]), w(b, args[1]), offset(b, args[2]);
+  Formula x(b, args[0]), w(b, args[1]), offset(b, args[2]);
   const Dims xs = x.shape(), ws = w.shape(), os = offset.shape();
   size_t n = a.strides.size();
   if (xs.size() != n + 2 || ws.size() != n + 2 || os.size() != n + 2 || a.dilations.size() != n ||
@@ -283,18 +284,18 @@ NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
   if (os[1] != a.offset_group * places * dims) throw Error("wrong number of offsets");
   DType wide = at_least_f32(x.dtype());
   Tensor base = Tensor::of_reals(wide, {1, places, dims, outputs}, regular_places(a, kernel, out));
-  Expr where_to =
-      reshape(cast(offset, wide), {groups, places, dims, outputs}) + Expr(b, b.constant(base));
-  std::vector<Expr> coordinates;
+  Formula where_to =
+      reshape(cast(offset, wide), {groups, places, dims, outputs}) + Formula(b, b.constant(base));
+  std::vector<Formula> coordinates;
   for (int64_t d = 0; d < dims; ++d)
     coordinates.push_back(reshape(slice(where_to, 2, d, 1), {groups, places * outputs}));
   Dims split = {groups, xs[1] / a.offset_group};
   split.insert(split.end(), xs.begin() + 2, xs.end());
-  Expr columns = sample(reshape(cast(x, wide), split), coordinates, "linear", stay);
+  Formula columns = sample(reshape(cast(x, wide), split), coordinates, "linear", stay);
   if (a.has_mask)
-    columns = columns * reshape(cast(Expr(b, args[3]), wide), {groups, 1, places * outputs});
-  Expr weights = reshape(cast(w, wide), {a.group, ws[0] / a.group, ws[1] * places});
-  Expr y = matmul(weights, reshape(columns, {xs[0], a.group, ws[1] * places, outputs}));
+    columns = columns * reshape(cast(Formula(b, args[3]), wide), {groups, 1, places * outputs});
+  Formula weights = reshape(cast(w, wide), {a.group, ws[0] / a.group, ws[1] * places});
+  Formula y = matmul(weights, reshape(columns, {xs[0], a.group, ws[1] * places, outputs}));
   Dims shape = {xs[0], ws[0]};
   shape.insert(shape.end(), out.begin(), out.end());
   return cast(reshape(y, shape), x.dtype());

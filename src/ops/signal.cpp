@@ -58,7 +58,7 @@ Tensor dft_matrix(const Dft& a, const DftSizes& s, DType dtype) {
 }
 
 NodeId dft_expand(GraphBuilder& b, const Dft& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   const Dims from = x.shape();
   int64_t rank = x.rank();
   if (rank < 2 || from.back() < 1 || from.back() > 2)
@@ -82,9 +82,9 @@ NodeId dft_expand(GraphBuilder& b, const Dft& a, Args args) {
   moved[from.size() - 2] = s.outputs;
   moved[from.size() - 1] = s.out_parts;
   DType type = x.dtype(), wide = type == DType::f64 ? type : DType::f32;
-  Expr matrix(b, b.constant(dft_matrix(a, s, wide)));
+  Formula matrix(b, b.constant(dft_matrix(a, s, wide)));
   int64_t outer = count(from) / std::max<int64_t>(1, s.n * s.parts);
-  Expr flat = reshape(transpose(cast(x, wide), perm), {outer, s.n * s.parts});
+  Formula flat = reshape(transpose(cast(x, wide), perm), {outer, s.n * s.parts});
   return cast(transpose(reshape(matmul(flat, matrix), moved), back), type);
 }
 
@@ -96,7 +96,7 @@ struct Stft {
 
 // Frames are windows of a convolution whose weights are the transform, weighted by the window.
 NodeId stft_expand(GraphBuilder& b, const Stft& a, Args args) {
-  Expr x(b, args[0]);
+  Formula x(b, args[0]);
   Dims from = x.shape();
   if (from.size() == 2) from.push_back(1);
   if (from.size() != 3 || from[2] < 1 || from[2] > 2 || a.frame_length < 1)
@@ -104,12 +104,12 @@ NodeId stft_expand(GraphBuilder& b, const Stft& a, Args args) {
   DftSizes s{a.frame_length, from[2], a.onesided ? a.frame_length / 2 + 1 : a.frame_length, 2};
   Dft transform{.length = a.frame_length, .onesided = a.onesided};
   DType type = x.dtype(), wide = type == DType::f64 ? type : DType::f32;
-  Expr matrix(b, b.constant(dft_matrix(transform, s, wide)));
-  Expr weights = transpose(reshape(matrix, {s.n, s.parts, s.outputs * 2}), {2, 1, 0});
-  if (args.size() > 1) weights = weights * cast(Expr(b, args[1]), wide);
-  Expr signal = transpose(reshape(cast(x, wide), from), {0, 2, 1});
+  Formula matrix(b, b.constant(dft_matrix(transform, s, wide)));
+  Formula weights = transpose(reshape(matrix, {s.n, s.parts, s.outputs * 2}), {2, 1, 0});
+  if (args.size() > 1) weights = weights * cast(Formula(b, args[1]), wide);
+  Formula signal = transpose(reshape(cast(x, wide), from), {0, 2, 1});
   Conv frames{{a.frame_step}, {1}, {0, 0}, 1};
-  Expr y = apply("conv", {signal, weights}, to_attrs(frames));
+  Formula y = apply("conv", {signal, weights}, to_attrs(frames));
   return cast(reshape(transpose(y, {0, 2, 1}), {from[0], y.dim(2), s.outputs, 2}), type);
 }
 
