@@ -1,5 +1,7 @@
-// Elementwise operators: one line each. Defaults that ONNX states as floats are floats. From the body follow the reference value in every
-// arithmetic, the text in C and CUDA, the derivative, the documentation row and the tests.
+// Elementwise operators: one line each. Defaults that ONNX states as floats are floats. From the
+// body follow the reference value in every arithmetic, the text in C and CUDA, the derivative, the
+// documentation row and the tests.
+#include <algorithm>
 #include <cmath>
 
 #include "ops/evaluate.h"
@@ -26,6 +28,53 @@ Scalar sigmoid(const Scalar& s) {
 // log(1 + exp(s)) without overflow
 Scalar softplus(const Scalar& s) {
   return max(s, 0) + log1p(exp(-abs(s)));
+}
+
+// Before opset 7 the second operand broadcasts only where `broadcast` says so, its dimensions
+// standing at those of the first from `axis` on (at the end by default).
+NodeId placed_at_axis(OnnxCall& c) {
+  Dims shape = c.type(1).shape;
+  auto rank = c.type(0).rank(), own = c.type(1).rank();
+  bool per_channel = c.node.type == "PRelu" && own == 1 && shape[0] > 1;
+  int64_t axis = c.int_attr("axis", per_channel ? 1 : rank - own);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis + own > rank) {
+    throw Error(str(c.node.type, ": ", shape_text(shape), " does not stand at axis ", axis, " of ",
+                    shape_text(c.type(0).shape)));
+  }
+  shape.insert(shape.end(), static_cast<size_t>(rank - own - axis), 1);
+  return c.b.op("reshape", {c.inputs[1]}, Attrs({{"shape", shape}}));
+}
+
+// The same way back: what broadcasts is the second operand without its outer dimensions of 1.
+std::vector<NodeId> raise_at_axis(OnnxWriter& w, const std::string& type) {
+  if (w.types[0].shape == w.types[1].shape) return w.emit(type, w.args);
+  Dims shape = w.types[1].shape;
+  auto axis = static_cast<int64_t>(w.type.shape.size() - shape.size());
+  while (!shape.empty() && shape.back() == 1) shape.pop_back();
+  for (; !shape.empty() && shape[0] == 1; ++axis) shape.erase(shape.begin());
+  bool inner = std::ranges::equal(
+      shape, std::span(w.type.shape).subspan(static_cast<size_t>(axis)).first(shape.size()));
+  if (w.types[0].shape != w.type.shape || !inner) {
+    throw Error(str(type, " does not broadcast ", shape_text(w.types[1].shape), " to ",
+                    shape_text(w.type.shape), " before opset 7; try a higher --target-opset"));
+  }
+  NodeId second = w.emit("Reshape", {w.args[1], w.ints(shape)})[0];
+  if (type == "PRelu") return w.emit(type, {w.args[0], second});
+  return w.emit(type, {w.args[0], second}, {{"broadcast", 1}, {"axis", axis}});
+}
+
+OnnxRow pair(const std::string& type, const std::string& op) {
+  return {.type = type,
+          .lower = [op](OnnxCall& c) -> Result<std::vector<NodeId>> {
+            bool old = c.version() < 7 && c.type(0).shape != c.type(1).shape;
+            NodeId second = old ? placed_at_axis(c) : c.inputs.at(1);
+            return std::vector{c.b.op(op, {c.inputs.at(0), second})};
+          },
+          .raise =
+              [type](OnnxWriter& w) {
+                return w.opset < 7 ? raise_at_axis(w, type) : w.emit(type, w.args);
+              }};
 }
 
 // Before opset 8 the operators with any number of operands do not broadcast, but Add does.
@@ -228,11 +277,11 @@ std::vector<OpDef> elementwise_ops() {
              .attrs = {{"detect_negative", int64_t{1}}, {"detect_positive", int64_t{1}}},
              .result = ResultType::boolean, .onnx = {{.type = "IsInf", .since = 10}}}),
 
-      binary({.name = "add", .body = x + y, .traits = commutative | associative | multilinear, .onnx = {{"Add"}, chain("Sum", "add")}}),
-      binary({.name = "sub", .body = x - y, .onnx = {{"Sub"}}}),
-      binary({.name = "mul", .body = x * y, .traits = commutative | associative | multilinear, .onnx = {{"Mul"}}}),
-      binary({.name = "div", .body = x / y, .onnx = {{"Div"}, {.type = "Mean", .lower = mean_lower, .lower_only = true}}}),
-      binary({.name = "pow", .body = pow(x, y), .result = ResultType::first, .onnx = {{"Pow"}}}),
+      binary({.name = "add", .body = x + y, .traits = commutative | associative | multilinear, .onnx = {pair("Add", "add"), chain("Sum", "add")}}),
+      binary({.name = "sub", .body = x - y, .onnx = {pair("Sub", "sub")}}),
+      binary({.name = "mul", .body = x * y, .traits = commutative | associative | multilinear, .onnx = {pair("Mul", "mul")}}),
+      binary({.name = "div", .body = x / y, .onnx = {pair("Div", "div"), {.type = "Mean", .lower = mean_lower, .lower_only = true}}}),
+      binary({.name = "pow", .body = pow(x, y), .result = ResultType::first, .onnx = {pair("Pow", "pow")}}),
       binary({.name = "mod", .body = fn2(Fn::mod),
               .onnx = {{.type = "Mod", .since = 10,
                         .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
@@ -250,21 +299,21 @@ std::vector<OpDef> elementwise_ops() {
                         .raise = [](OnnxWriter& w) { return w.emit("Mod", w.args, {{"fmod", 1}}); }}}}),
       binary({.name = "max", .body = max(x, y), .traits = commutative | associative | idempotent, .onnx = {chain("Max", "max")}}),
       binary({.name = "min", .body = min(x, y), .traits = commutative | associative | idempotent, .onnx = {chain("Min", "min")}}),
-      binary({.name = "equal", .body = fn2(Fn::eq), .traits = commutative, .result = ResultType::boolean, .onnx = {{"Equal"}},
+      binary({.name = "equal", .body = fn2(Fn::eq), .traits = commutative, .result = ResultType::boolean, .onnx = {pair("Equal", "equal")},
               .on_strings = equal_strings}),
-      binary({.name = "less", .body = x < y, .result = ResultType::boolean, .onnx = {{"Less"}}}),
+      binary({.name = "less", .body = x < y, .result = ResultType::boolean, .onnx = {pair("Less", "less")}}),
       binary({.name = "less_equal", .body = x <= y, .result = ResultType::boolean, .onnx = {{.type = "LessOrEqual", .since = 12}}}),
-      binary({.name = "greater", .body = x > y, .result = ResultType::boolean, .onnx = {{"Greater"}}}),
+      binary({.name = "greater", .body = x > y, .result = ResultType::boolean, .onnx = {pair("Greater", "greater")}}),
       binary({.name = "greater_equal", .body = x >= y, .result = ResultType::boolean, .onnx = {{.type = "GreaterOrEqual", .since = 12}}}),
-      binary({.name = "logical_and", .body = fn2(Fn::logical_and), .traits = commutative | associative | idempotent, .onnx = {{"And"}}}),
-      binary({.name = "logical_or",  .body = fn2(Fn::logical_or),  .traits = commutative | associative | idempotent, .onnx = {{"Or"}}}),
-      binary({.name = "logical_xor", .body = fn2(Fn::logical_xor), .traits = commutative | associative, .onnx = {{"Xor"}}}),
+      binary({.name = "logical_and", .body = fn2(Fn::logical_and), .traits = commutative | associative | idempotent, .onnx = {pair("And", "logical_and")}}),
+      binary({.name = "logical_or",  .body = fn2(Fn::logical_or),  .traits = commutative | associative | idempotent, .onnx = {pair("Or", "logical_or")}}),
+      binary({.name = "logical_xor", .body = fn2(Fn::logical_xor), .traits = commutative | associative, .onnx = {pair("Xor", "logical_xor")}}),
       binary({.name = "bit_and", .body = fn2(Fn::bit_and), .traits = commutative | associative | idempotent, .onnx = {{.type = "BitwiseAnd", .since = 18}}}),
       binary({.name = "bit_or",  .body = fn2(Fn::bit_or),  .traits = commutative | associative | idempotent, .onnx = {{.type = "BitwiseOr", .since = 18}}}),
       binary({.name = "bit_xor", .body = fn2(Fn::bit_xor), .traits = commutative | associative, .onnx = {{.type = "BitwiseXor", .since = 18}}}),
       binary({.name = "shift_left", .body = fn2(Fn::shift_left), .onnx = {shift_row("LEFT")}}),
       binary({.name = "shift_right", .body = fn2(Fn::shift_right), .onnx = {shift_row("RIGHT")}}),
-      binary({.name = "prelu", .body = select(x < 0, y * x, x), .onnx = {{"PRelu"}}}),
+      binary({.name = "prelu", .body = select(x < 0, y * x, x), .onnx = {pair("PRelu", "prelu")}}),
 
       ternary({.name = "where", .body = select(x, y, z), .result = ResultType::condition, .onnx = {{.type = "Where", .since = 9}},
                .on_strings = choose_strings}),
