@@ -31,7 +31,7 @@ std::vector<Rule> algebra_rules() {
       always("mul-neg",      "(mul (neg ?x) ?c)", "(mul ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
       reassociating(always("add-constants", "(add (add ?x ?a) ?b)", "(add ?x (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
       reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
-      reassociating(always("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
 
       both("add-commutes", "(add ?x ?y)", "(add ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
       both("mul-commutes", "(mul ?x ?y)", "(mul ?y ?x)", {}, "x:[a,b] y:~[a,b]"),

@@ -122,14 +122,14 @@ void operand_variables(const Pattern& p, std::set<int>& out) {
   for (const Pattern& a : p.args) operand_variables(a, out);
 }
 
-std::vector<Expr> changed(const Expr& e) {
-  std::vector<Expr> out;
+std::vector<AttrExpr> changed(const AttrExpr& e) {
+  std::vector<AttrExpr> out;
   auto with = [&](AttrValue v) {
-    Expr c = e;
+    AttrExpr c = e;
     c.literal = std::move(v);
     out.push_back(c);
   };
-  if (e.kind == Expr::Kind::literal) {
+  if (e.kind == AttrExpr::Kind::literal) {
     if (auto* i = e.literal.as<int64_t>()) with(*i + 1);
     if (auto* r = e.literal.as<double>()) with(*r + 1);
     if (auto* b = e.literal.as<bool>()) with(!*b);
@@ -139,14 +139,14 @@ std::vector<Expr> changed(const Expr& e) {
       if (reversed != *d) with(reversed);
       with(increased);
     }
-  } else if (e.kind == Expr::Kind::call && e.args.size() == 2) {
+  } else if (e.kind == AttrExpr::Kind::call && e.args.size() == 2) {
     static const std::set<std::string> kSymmetric = {"sum", "product"};
     if (!kSymmetric.count(e.function)) {
-      Expr swapped = e;
+      AttrExpr swapped = e;
       std::swap(swapped.args[0], swapped.args[1]);
       out.push_back(swapped);
     }
-    if (e.args[0].kind == Expr::Kind::variable) out.push_back(e.args[0]);
+    if (e.args[0].kind == AttrExpr::Kind::variable) out.push_back(e.args[0]);
   }
   return out;
 }
@@ -176,7 +176,7 @@ Twins changed(const Pattern& p, const std::set<int>& variables) {
         with([](Pattern& c) { std::swap(c.args[0], c.args[1]); });
       if (p.args.size() == 1 && !p.args[0].repeated) out.push_back(p.args[0]);
       for (size_t i = 0; i < p.attrs.size(); ++i) {
-        for (const Expr& e : changed(p.attrs[i].second))
+        for (const AttrExpr& e : changed(p.attrs[i].second))
           with([&](Pattern& c) { c.attrs[i].second = e; });
       }
       for (size_t i = 0; i < p.args.size(); ++i) {

@@ -201,7 +201,7 @@ class Drawer {
       if (const AttrValue* whole = bound_value(p.whole)) attrs = *whole->as<Attrs>();
     }
     for (const auto& [name, e] : p.attrs) {
-      const AttrValue* v = e.kind == Expr::Kind::literal ? &e.literal : bound_value(e.variable);
+      const AttrValue* v = e.kind == AttrExpr::Kind::literal ? &e.literal : bound_value(e.variable);
       if (!v) continue;
       auto changed = complete_attrs(def, attrs.with(name, *v));
       if (!changed) return std::nullopt;
@@ -211,8 +211,9 @@ class Drawer {
         !bind_attr(rule_.variables, instance_.substitution, p.whole, repetition, AttrValue(attrs)))
       return std::nullopt;
     for (const auto& [name, e] : p.attrs) {
-      if (e.kind == Expr::Kind::variable && !bind_attr(rule_.variables, instance_.substitution,
-                                                       e.variable, repetition, *attrs.find(name)))
+      if (e.kind == AttrExpr::Kind::variable &&
+          !bind_attr(rule_.variables, instance_.substitution, e.variable, repetition,
+                     *attrs.find(name)))
         return std::nullopt;
     }
     return attrs;

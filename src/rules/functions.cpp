@@ -253,7 +253,7 @@ Answer is_negative(Facts a) {
   return AttrValue(integer(a[0]) < 0);
 }
 
-std::vector<Function> make_table() {
+std::vector<RuleFunction> make_table() {
   auto plus = [](auto a, auto b) { return a + b; };
   auto minus = [](auto a, auto b) { return a - b; };
   auto times = [](auto a, auto b) { return a * b; };
@@ -302,13 +302,13 @@ std::vector<Function> make_table() {
 
 }  // namespace
 
-const std::vector<Function>& all_functions() {
-  static const std::vector<Function> kTable = make_table();
+const std::vector<RuleFunction>& all_functions() {
+  static const std::vector<RuleFunction> kTable = make_table();
   return kTable;
 }
 
-const Function* find_function(std::string_view name) {
-  for (const Function& f : all_functions()) {
+const RuleFunction* find_function(std::string_view name) {
+  for (const RuleFunction& f : all_functions()) {
     if (f.name == name) return &f;
   }
   return nullptr;

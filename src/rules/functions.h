@@ -23,7 +23,7 @@ struct Operand {
 // What a variable stands for: an attribute, an operand, or the operands of a starred variable.
 using Fact = std::variant<AttrValue, Operand, std::vector<Operand>>;
 
-struct Function {
+struct RuleFunction {
   std::string name;
   int min_args, max_args;  // max_args < 0: any number
   // A failure means that the rule does not apply.
@@ -31,7 +31,7 @@ struct Function {
   std::string doc;
 };
 
-const std::vector<Function>& all_functions();
-const Function* find_function(std::string_view name);
+const std::vector<RuleFunction>& all_functions();
+const RuleFunction* find_function(std::string_view name);
 
 }  // namespace emend

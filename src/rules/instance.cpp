@@ -132,8 +132,8 @@ class Planner {
     const OpDef& def = op_def(p.op);
     Attrs attrs;
     if (p.whole >= 0) {
-      auto whole = value_of(Expr{.kind = Expr::Kind::variable, .variable = p.whole}, rule_, s_,
-                            facts_, repetition);
+      auto whole = value_of(AttrExpr{.kind = AttrExpr::Kind::variable, .variable = p.whole}, rule_,
+                            s_, facts_, repetition);
       if (!whole) return Failure{whole.error()};
       attrs = *whole->as<Attrs>();
     }
@@ -164,9 +164,9 @@ Result<AttrValue> as_list(const std::vector<AttrValue>& items) {
   return AttrValue(std::move(out));
 }
 
-Result<Fact> fact_of(const Expr& e, const Rule& rule, const Substitution& s, const TermFacts& facts,
-                     int repetition) {
-  if (e.kind != Expr::Kind::variable) {
+Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
+                     const TermFacts& facts, int repetition) {
+  if (e.kind != AttrExpr::Kind::variable) {
     auto v = value_of(e, rule, s, facts, repetition);
     if (!v) return Failure{v.error()};
     return Fact(*v);
@@ -238,7 +238,7 @@ Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
 }
 
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts) {
-  for (const Expr& e : rule.where) {
+  for (const AttrExpr& e : rule.where) {
     auto v = value_of(e, rule, s, facts);
     if (!v || !v->as<bool>() || !*v->as<bool>()) return false;
   }
@@ -269,17 +269,17 @@ Term add(const Plan& plan, const Adder& to) {
   return term(plan.result);
 }
 
-Result<AttrValue> value_of(const Expr& e, const Rule& rule, const Substitution& s,
+Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
                            const TermFacts& facts, int repetition) {
-  if (e.kind == Expr::Kind::literal) return e.literal;
-  if (e.kind == Expr::Kind::variable) {
+  if (e.kind == AttrExpr::Kind::literal) return e.literal;
+  if (e.kind == AttrExpr::Kind::variable) {
     auto fact = fact_of(e, rule, s, facts, repetition);
     if (!fact) return Failure{fact.error()};
     if (auto* v = std::get_if<AttrValue>(&*fact)) return *v;
     return fail("?", rule.variables.names[static_cast<size_t>(e.variable)], " is no attribute");
   }
   std::vector<Fact> args;
-  for (const Expr& a : e.args) {
+  for (const AttrExpr& a : e.args) {
     auto fact = fact_of(a, rule, s, facts, repetition);
     if (!fact) return Failure{fact.error()};
     args.push_back(std::move(*fact));

@@ -80,7 +80,7 @@ struct Adder {
 Term add(const Plan& plan, const Adder& to);
 
 // Attribute expressions under a substitution.
-Result<AttrValue> value_of(const Expr& e, const Rule& rule, const Substitution& s,
+Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
                            const TermFacts& facts, int repetition = -1);
 
 }  // namespace emend

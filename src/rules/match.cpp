@@ -81,7 +81,7 @@ class Matcher {
     size_t named = 0;
     for (const AttrSpec& spec : def.attrs) {
       const AttrValue* v = attrs.find(spec.name);
-      const Expr* e = nullptr;
+      const AttrExpr* e = nullptr;
       for (const auto& [name, expr] : p.attrs) {
         if (name == spec.name) e = &expr;
       }
@@ -90,7 +90,7 @@ class Matcher {
         continue;
       }
       ++named;
-      bool fits = e->kind == Expr::Kind::variable
+      bool fits = e->kind == AttrExpr::Kind::variable
                       ? bind_attr(rule_.variables, s, e->variable, repetition, *v)
                       : same(*v, e->literal);
       if (!fits) return false;

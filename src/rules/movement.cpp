@@ -10,6 +10,7 @@ std::vector<Rule> movement_rules() {
       always("reshape-same",      "(reshape[?a] ?x)",   "?x", {}, "x:[a,b]"),
       always("broadcast-same",    "(broadcast[?a] ?x)", "?x", {}, "x:[a,b]"),
       always("concat-one",        "(concat[?a] ?x)",    "?x"),
+      always("get-tuple",         "(get[index=?i] (tuple ?x*...))", "(at ?i ?x*)", {}, "x*:[a_i,b_i]"),
       always("split-whole",       "(get[index=0] (split[?a] ?x))", "?x"),
       always("reshape-reshape",   "(reshape[?a] (reshape[?b] ?x))", "(reshape[?a] ?x)", {}, "x:[a,b,6]"),
       always("broadcast-broadcast", "(broadcast[?a] (broadcast[?b] ?x))", "(broadcast[?a] ?x)"),

@@ -24,14 +24,14 @@ class Parser {
     return p;
   }
 
-  Expr expr() {
-    Expr e;
+  AttrExpr expr() {
+    AttrExpr e;
     if (take("(")) {
-      e.kind = Expr::Kind::call;
+      e.kind = AttrExpr::Kind::call;
       e.function = word();
       while (!take(")")) e.args.push_back(expr());
     } else if (peek() == '?') {
-      e.kind = Expr::Kind::variable;
+      e.kind = AttrExpr::Kind::variable;
       e.variable = variable();
     } else {
       e.literal = literal();
@@ -203,18 +203,18 @@ Pattern parse_pattern(std::string_view text, Variables& variables) {
   return p;
 }
 
-Expr parse_expr(std::string_view text, Variables& variables) {
+AttrExpr parse_expr(std::string_view text, Variables& variables) {
   Parser parser(text, variables);
-  Expr e = parser.expr();
+  AttrExpr e = parser.expr();
   parser.expect_end();
   return e;
 }
 
-std::string to_text(const Expr& e, const Variables& v) {
-  if (e.kind == Expr::Kind::literal) return to_text(e.literal);
-  if (e.kind == Expr::Kind::variable) return name_of(e.variable, v);
+std::string to_text(const AttrExpr& e, const Variables& v) {
+  if (e.kind == AttrExpr::Kind::literal) return to_text(e.literal);
+  if (e.kind == AttrExpr::Kind::variable) return name_of(e.variable, v);
   std::string out = "(" + e.function;
-  for (const Expr& a : e.args) out += " " + to_text(a, v);
+  for (const AttrExpr& a : e.args) out += " " + to_text(a, v);
   return out + ")";
 }
 

@@ -26,13 +26,13 @@
 namespace emend {
 
 // An attribute expression: a literal, a variable, or a function of others.
-struct Expr {
+struct AttrExpr {
   enum class Kind : uint8_t { literal, variable, call };
   Kind kind = Kind::literal;
   AttrValue literal = int64_t{0};
   int variable = -1;  // index into Variables
   std::string function;
-  std::vector<Expr> args;
+  std::vector<AttrExpr> args;
 };
 
 // What an operator variable may stand for, by the facts of its record.
@@ -45,8 +45,8 @@ struct Pattern {
   double number = 0;  // number
   OpId op;            // node with a fixed operator
   int whole = -1;     // variable of the whole attribute record, or -1
-  std::vector<std::pair<std::string, Expr>> attrs;  // named attributes
-  Expr index;                                       // at: which one
+  std::vector<std::pair<std::string, AttrExpr>> attrs;  // named attributes
+  AttrExpr index;                                       // at: which one
   std::vector<Pattern> args;
   bool repeated = false;  // stands for all remaining operands
 };
@@ -62,9 +62,9 @@ struct Variables {
 
 // Throw Error that quotes the place.
 Pattern parse_pattern(std::string_view text, Variables& variables);
-Expr parse_expr(std::string_view text, Variables& variables);
+AttrExpr parse_expr(std::string_view text, Variables& variables);
 
 std::string to_text(const Pattern& p, const Variables& v);
-std::string to_text(const Expr& e, const Variables& v);
+std::string to_text(const AttrExpr& e, const Variables& v);
 
 }  // namespace emend

@@ -8,9 +8,9 @@
 namespace emend {
 namespace {
 
-void collect(const Expr& e, std::set<int>& out) {
-  if (e.kind == Expr::Kind::variable) out.insert(e.variable);
-  for (const Expr& a : e.args) collect(a, out);
+void collect(const AttrExpr& e, std::set<int>& out) {
+  if (e.kind == AttrExpr::Kind::variable) out.insert(e.variable);
+  for (const AttrExpr& a : e.args) collect(a, out);
 }
 
 void collect(const Pattern& p, std::set<int>& out) {
@@ -21,22 +21,22 @@ void collect(const Pattern& p, std::set<int>& out) {
   for (const Pattern& a : p.args) collect(a, out);
 }
 
-void check_functions(const Expr& e) {
-  if (e.kind == Expr::Kind::call) {
-    const Function* f = find_function(e.function);
+void check_functions(const AttrExpr& e) {
+  if (e.kind == AttrExpr::Kind::call) {
+    const RuleFunction* f = find_function(e.function);
     if (!f) throw Error(str("no function is called ", e.function));
     auto n = static_cast<int>(e.args.size());
     if (n < f->min_args || (f->max_args >= 0 && n > f->max_args))
       throw Error(str(e.function, " does not take ", n, " arguments"));
   }
-  for (const Expr& a : e.args) check_functions(a);
+  for (const AttrExpr& a : e.args) check_functions(a);
 }
 
 // The left side is matched: it has no functions, and repeats only its last operand.
 void check_side(const Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
   for (const auto& [name, e] : p.attrs) {
-    if (left && e.kind == Expr::Kind::call) throw Error("functions stand on the right only");
+    if (left && e.kind == AttrExpr::Kind::call) throw Error("functions stand on the right only");
     check_functions(e);
   }
   for (size_t i = 0; i < p.args.size(); ++i) {
@@ -83,7 +83,7 @@ Rule with_use(Rule r, Use use) {
 std::vector<Rule> make_table() {
   std::vector<Rule> all;
   std::set<std::string> names;
-  for (auto theme : {algebra_rules, movement_rules, conv_rules, merge_rules}) {
+  for (auto theme : {algebra_rules, movement_rules, conv_rules, norm_rules, merge_rules}) {
     for (Rule& r : theme()) {
       EMEND_ASSERT(names.insert(r.name).second, "two rules are called ", r.name);
       all.push_back(std::move(r));

@@ -34,7 +34,7 @@ struct Rule {
   std::string name;
   Variables variables;
   Pattern lhs, rhs;
-  std::vector<Expr> where;  // all must hold
+  std::vector<AttrExpr> where;  // all must hold
   Use use = Use::search;
   bool both = false;  // also right to left (saturation only)
   Numerics numerics = Numerics::exact;
@@ -65,5 +65,6 @@ std::vector<Rule> algebra_rules();
 std::vector<Rule> movement_rules();
 std::vector<Rule> conv_rules();
 std::vector<Rule> merge_rules();
+std::vector<Rule> norm_rules();
 
 }  // namespace emend

@@ -1,0 +1,57 @@
+#include "simplify/constants.h"
+
+#include <algorithm>
+
+#include "ops/evaluate.h"
+#include "ops/table.h"
+
+namespace emend {
+
+bool is_foldable(const OpDef& def) {
+  // Random numbers are part of the program; opaque nodes have no meaning here.
+  return def.kind != Kind::random && def.kind != Kind::opaque && def.kind != Kind::structure;
+}
+
+int64_t FoldBudget::growth(const Type& result, Types operands) {
+  auto bytes = [](const Type& t) {
+    auto size = storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape)));
+    return static_cast<int64_t>(size.value_or(0));
+  };
+  int64_t before = 0;
+  for (const Type& t : operands) before += bytes(t);
+  return std::max<int64_t>(0, bytes(result) - before);
+}
+
+std::optional<Tensor> folded(const OpDef& def, Attrs attrs, std::span<const Tensor> operands,
+                             const Type& result) {
+  std::vector<Type> types;
+  std::vector<Value> values;
+  for (const Tensor& t : operands) {
+    types.push_back(t.type());
+    values.emplace_back(t);
+  }
+  EvalContext context{Arithmetic::own, &def, attrs, types, result};
+  try {
+    Value v = evaluate_node(context, values);
+    if (!v.is_tensor() || v.tensor.type() != result) return std::nullopt;
+    return v.tensor;
+  } catch (const Error&) {
+    return std::nullopt;  // an index out of range, say: the program will report it when it runs
+  }
+}
+
+Tensor ConstantIndex::canonical(const Tensor& t) {
+  if (t.dtype() == DType::string || t.count() == 0) return t;
+  auto [known, fresh] = seen_.try_emplace(t.data());
+  if (fresh) known->second = {t, hash_bytes(t.data(), t.bytes().size())};
+  uint64_t h = hash_mix(known->second.hash, hash_text(to_text(t.type())));
+  std::vector<Tensor>& same = by_hash_[h];
+  for (const Tensor& other : same) {
+    if (other.data() == t.data() && other.type() == t.type()) return other;
+    if (other == t) return other;
+  }
+  same.push_back(t);
+  return t;
+}
+
+}  // namespace emend

@@ -1,0 +1,52 @@
+// Constants computed before the program runs, and equal ones made one.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ops/build.h"
+
+namespace emend {
+
+// May a node of this operator be computed beforehand at all?
+bool is_foldable(const OpDef& def);
+
+// How much a program may still grow by folding.
+class FoldBudget {
+ public:
+  explicit FoldBudget(int64_t bytes) : left_(bytes) {}
+  // Results that are no larger than their operands together are always welcome.
+  bool allows(const Type& result, Types operands) const {
+    return growth(result, operands) <= left_;
+  }
+  void spend(const Type& result, Types operands) { left_ -= growth(result, operands); }
+
+ private:
+  static int64_t growth(const Type& result, Types operands);
+  int64_t left_;
+};
+
+// The value of a node over constants, computed as the program itself would compute it (so that
+// folding changes no bit); nullopt where the operator refuses these values.
+std::optional<Tensor> folded(const OpDef& def, Attrs attrs, std::span<const Tensor> operands,
+                             const Type& result);
+
+// Finds constants by content. Weights are hashed once, however many rounds look at them.
+class ConstantIndex {
+ public:
+  // A constant that is equal to this one and was seen before, or this one.
+  Tensor canonical(const Tensor& t);
+
+ private:
+  struct Seen {
+    Tensor tensor;  // keeps the bytes, and with them the key, alive
+    uint64_t hash = 0;
+  };
+  std::unordered_map<const std::byte*, Seen> seen_;
+  std::unordered_map<uint64_t, std::vector<Tensor>> by_hash_;
+};
+
+}  // namespace emend

@@ -1,0 +1,300 @@
+#include "simplify/simplify.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "ops/table.h"
+#include "ops/verify.h"
+#include "rules/match.h"
+#include "simplify/constants.h"
+
+namespace emend {
+namespace {
+
+bool enabled(const SimplifyOptions& o, std::string_view name) {
+  auto named = [&](const std::vector<std::string>& globs) {
+    return std::any_of(globs.begin(), globs.end(),
+                       [&](const std::string& g) { return glob_match(g, name); });
+  };
+  return !named(o.disable) || named(o.enable);
+}
+
+// What an operator counts in the bargain that a rule is.
+struct Weight {
+  int heavy = 0, all = 0;
+  void add(const OpDef& def) {
+    if (def.kind == Kind::structure) return;
+    ++all;
+    heavy += def.kind != Kind::elementwise && def.kind != Kind::movement;
+  }
+  bool within(const Weight& other) const { return heavy <= other.heavy && all <= other.all; }
+};
+
+// What lives as long as the whole run.
+struct State {
+  const SimplifyOptions& options;
+  std::vector<std::vector<const Rule*>> by_op;  // the enabled rules that may match at an operator
+  bool fold, share, merge;
+  FoldBudget budget;
+  ConstantIndex constants;
+  std::map<std::string, int> fired;
+  int changes = 0;  // in the round at hand
+
+  void count(const std::string& name) {
+    ++fired[name];
+    ++changes;
+  }
+};
+
+void use_rules(State& s, bool finish) {
+  s.by_op.assign(all_ops().size(), {});
+  for (const Rule& r : all_rules()) {
+    bool used = r.use == Use::always || (finish && r.use == Use::finish);
+    if (!used || r.lhs.kind != Pattern::Kind::node || !enabled(s.options, r.name)) continue;
+    for (size_t i = 0; i < all_ops().size(); ++i) {
+      int v = r.lhs.variable;
+      bool fits = v >= 0 ? in_class(r.variables.classes[static_cast<size_t>(v)], all_ops()[i])
+                         : r.lhs.op == OpId(i);
+      if (fits) s.by_op[i].push_back(&r);
+    }
+  }
+}
+
+// One sweep: from the outputs down it is decided what is rewritten, by matches in the old graph;
+// then the new graph is built from the inputs up. Rules are equations, so that rewriting one place
+// never invalidates a match at another.
+class Round {
+ public:
+  Round(const Graph& g, State& s) : g_(g), s_(s), uses_(use_counts(g)), facts_(facts_of(g)) {}
+
+  Graph run() {
+    decide();
+    made_.resize(g_.size());
+    for (const GraphInput& i : g_.inputs)
+      made_[i.node] = b_.input(i.name, g_.types[i.node], i.donated);
+    for (size_t i = 0; i < g_.size(); ++i) {
+      NodeId id{i};
+      if (!needed_[id] || g_.nodes[id].op == kInputOp) continue;
+      b_.set_origin(g_.names[id]);
+      made_[id] = build(id);
+    }
+    for (const GraphOutput& o : g_.outputs) b_.output(o.name, made_[o.node]);
+    return std::move(b_).build();
+  }
+
+ private:
+  struct Rewrite {
+    const Rule* rule;
+    Plan plan;
+  };
+
+  // --- Which nodes are needed, and how each is made ---
+
+  void decide() {
+    needed_ = IdVec<NodeId, char>(g_.size(), 0);
+    for (const GraphOutput& o : g_.outputs) needed_[o.node] = 1;
+    for (size_t i = g_.size(); i-- > 0;) {
+      NodeId id{i};
+      if (!needed_[id]) continue;
+      if (auto rewrite = find_rewrite(id)) {
+        auto need = [&](Plan::Ref r) {
+          if (r.from == Plan::Ref::From::matched) needed_[NodeId(r.index)] = 1;
+        };
+        need(rewrite->plan.result);
+        for (const Plan::Step& step : rewrite->plan.steps) {
+          for (Plan::Ref r : step.args) need(r);
+        }
+        s_.count(rewrite->rule->name);
+        rewrites_.emplace(id, std::move(*rewrite));
+      } else {
+        for (NodeId a : g_.nodes[id].args) needed_[a] = 1;
+      }
+    }
+  }
+
+  std::optional<Rewrite> find_rewrite(NodeId root) const {
+    for (const Rule* rule : s_.by_op[g_.nodes[root].op.value]) {
+      for (const Match& m : match(g_, *rule, root)) {
+        auto plan = apply(*rule, m.substitution, facts_, g_.types[root]);
+        if (plan && added(*plan).within(removed(m))) return Rewrite{rule, std::move(*plan)};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // The operators that disappear with the match: those that nobody else uses.
+  Weight removed(const Match& m) const {
+    std::vector<NodeId> nodes = m.nodes;
+    NodeId root = nodes[0];
+    std::sort(nodes.begin(), nodes.end(), std::greater<>());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    Weight w;
+    std::map<NodeId, int> uses_inside;
+    for (NodeId n : nodes) {  // users before their operands
+      if (n != root && uses_inside[n] < uses_[n]) continue;
+      w.add(op_def(g_.nodes[n]));
+      for (NodeId a : g_.nodes[n].args) ++uses_inside[a];
+    }
+    return w;
+  }
+
+  // The operators that the plan adds, without those that will be folded.
+  Weight added(const Plan& plan) const {
+    Weight w;
+    std::vector<bool> constant;
+    auto is_constant = [&](Plan::Ref r) {
+      if (r.from == Plan::Ref::From::step) return bool(constant[r.index]);
+      return r.from == Plan::Ref::From::constant || g_.is_constant(NodeId(r.index));
+    };
+    for (const Plan::Step& step : plan.steps) {
+      std::vector<Type> types;
+      for (Plan::Ref r : step.args) types.push_back(type_of(plan, r, facts_));
+      const OpDef& def = op_def(step.op);
+      constant.push_back(s_.fold && is_foldable(def) && s_.budget.allows(step.type, types) &&
+                         std::all_of(step.args.begin(), step.args.end(), is_constant));
+      if (!constant.back()) w.add(def);
+    }
+    return w;
+  }
+
+  // --- The new graph ---
+
+  NodeId build(NodeId id) {
+    const Node& n = g_.nodes[id];
+    if (n.op == kConstantOp) return constant(g_.constant(id));
+    auto it = rewrites_.find(id);
+    if (it == rewrites_.end()) {
+      std::vector<NodeId> args;
+      for (NodeId a : n.args) args.push_back(made_[a]);
+      return node(n.op, n.attrs, args);
+    }
+    return NodeId(
+        add(it->second.plan, {.matched = [&](Term t) { return Term(made_[NodeId(t.value)].value); },
+                              .constant = [&](const Tensor& t) { return Term(constant(t).value); },
+                              .node =
+                                  [&](const Plan::Step& step, std::span<const Term> terms) {
+                                    std::vector<NodeId> args;
+                                    for (Term t : terms) args.push_back(NodeId(t.value));
+                                    return Term(node(step.op, step.attrs, args).value);
+                                  }})
+            .value);
+  }
+
+  NodeId constant(const Tensor& t) {
+    if (!s_.merge) return b_.constant(t);
+    Tensor one = s_.constants.canonical(t);
+    if (one.dtype() == DType::string || one.count() == 0) return b_.constant(t);
+    auto key = std::pair(one.data(), to_text(one.type()));
+    auto [it, fresh] = constants_.try_emplace(key);
+    if (fresh) {
+      it->second = b_.constant(one);
+    } else if (t.data() != one.data()) {
+      s_.count("merge-constants");
+    }
+    return it->second;
+  }
+
+  NodeId node(OpId op, Attrs attrs, const std::vector<NodeId>& args) {
+    if (auto value = fold(op, attrs, args)) {
+      s_.count("fold-constants");
+      return constant(*value);
+    }
+    Node key{op, attrs, SmallVec<NodeId, 4>(args)};
+    bool shareable = s_.share && op_def(op).kind != Kind::opaque;
+    if (shareable) {
+      auto it = nodes_.find(key);
+      if (it != nodes_.end()) {
+        s_.count("common-subexpressions");
+        return it->second;
+      }
+    }
+    NodeId made = b_.try_op(op, args, attrs).value_or_throw();
+    if (shareable) nodes_.emplace(std::move(key), made);
+    return made;
+  }
+
+  std::optional<Tensor> fold(OpId op, Attrs attrs, const std::vector<NodeId>& args) {
+    const OpDef& def = op_def(op);
+    if (!s_.fold || args.empty() || !is_foldable(def)) return std::nullopt;
+    std::vector<Tensor> operands;
+    std::vector<Type> types;
+    for (NodeId a : args) {
+      if (!b_.graph().is_constant(a)) return std::nullopt;
+      operands.push_back(b_.graph().constant(a));
+      types.push_back(b_.type(a));
+    }
+    auto type = infer_type(def, attrs, types);
+    if (!type || !type->is_tensor() || !s_.budget.allows(*type, types)) return std::nullopt;
+    auto value = folded(def, attrs, operands, *type);
+    if (value) s_.budget.spend(*type, types);
+    return value;
+  }
+
+  struct NodeHash {
+    size_t operator()(const Node& n) const { return hash(n); }
+  };
+
+  const Graph& g_;
+  State& s_;
+  IdVec<NodeId, int> uses_;
+  TermFacts facts_;
+  IdVec<NodeId, char> needed_;
+  std::unordered_map<NodeId, Rewrite> rewrites_;
+  GraphBuilder b_;
+  IdVec<NodeId, NodeId> made_;
+  std::unordered_map<Node, NodeId, NodeHash> nodes_;
+  std::map<std::pair<const std::byte*, std::string>, NodeId> constants_;
+};
+
+// The bodies of loops and branches, each cleaned once.
+Graph with_simple_subgraphs(const Graph& g, const SimplifyOptions& options, State& s) {
+  Graph out = g;
+  for (size_t i = 0; i < out.size(); ++i) {
+    Node& n = out.nodes[NodeId(i)];
+    if (op_def(n).kind == Kind::opaque) continue;
+    for (const auto& [name, value] : n.attrs.entries()) {
+      const GraphRef* body = value.as<GraphRef>();
+      if (!body || !*body) continue;
+      SimplifyReport inner;
+      Graph simple = simplify(**body, options, &inner);
+      for (const auto& f : inner.fired) s.fired[f.rule] += f.times;
+      n.attrs = n.attrs.with(name, GraphRef(std::move(simple)));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* report) {
+  State s{.options = options,
+          .fold = enabled(options, "fold-constants"),
+          .share = enabled(options, "common-subexpressions"),
+          .merge = enabled(options, "merge-constants"),
+          .budget = FoldBudget(options.fold_bytes)};
+  Graph now = without_dead_nodes(with_simple_subgraphs(g, options, s));
+  int rounds = 0;
+  bool fixed = true;
+  for (bool finish : {false, true}) {
+    if (finish && !options.finish) break;
+    use_rules(s, finish);
+    do {
+      s.changes = 0;
+      now = Round(now, s).run();
+      fixed = s.changes == 0;
+    } while (!fixed && ++rounds < options.rounds);
+  }
+  verify(now, "simplify");
+  if (report) {
+    *report = {.nodes_before = g.size(),
+               .nodes_after = now.size(),
+               .rounds = rounds,
+               .stop_reason = fixed ? "fixed point" : "limit of rounds"};
+    for (const auto& [name, times] : s.fired) report->fired.push_back({name, times});
+  }
+  return now;
+}
+
+}  // namespace emend

@@ -1,0 +1,43 @@
+// Cleaning: the rules marked `always`, left to right, to a fixed point, together with what is no
+// equation: constants computed beforehand, equal expressions and equal constants made one, dead
+// code dropped. Afterwards the rules marked `finish` form the composites that ONNX has one name
+// for.
+//
+// What rules say is equal; this driver says what is better. A rule fires only if it leaves no more
+// operators, and no more heavy ones, than it removes: a convolution that somebody else uses too is
+// not copied to fold a scale into it. Folding never inflates a program beyond a budget: a scalar
+// that is broadcast to a huge tensor stays a broadcast. Outputs, inputs, their names, and the names
+// of surviving nodes are kept. Deterministic.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace emend {
+
+struct SimplifyOptions {
+  // Globs over the names of rules and of the passes fold-constants, common-subexpressions and
+  // merge-constants. What `disable` names is off unless `enable` names it too.
+  std::vector<std::string> enable, disable;
+  int64_t fold_bytes = int64_t{16} << 20;  // how much larger folding may make the program
+  int rounds = 200;
+  bool finish = true;
+};
+
+struct SimplifyReport {
+  struct Fired {
+    std::string rule;
+    int times = 0;
+  };
+  std::vector<Fired> fired;  // by name
+  size_t nodes_before = 0, nodes_after = 0;
+  int rounds = 0;
+  std::string stop_reason;  // "fixed point" or "limit of rounds"
+};
+
+Graph simplify(const Graph& g, const SimplifyOptions& options = {},
+               SimplifyReport* report = nullptr);
+
+}  // namespace emend
