@@ -212,6 +212,18 @@ std::vector<OpDef> contraction_ops() {
                     .onnx = {{.type = "Conv", .lower = conv_lower, .raise = conv_raise}},
                     .doc = "convolution of any dimension: x[n,c,..] by w[f,c/group,..], explicit "
                            "pads (begins, then ends)"}),
+      // Read as conv and add; formed last, since ONNX has one node for both.
+      define<Conv>({.name = "conv_bias",
+                    .min_args = 3,
+                    .max_args = 3,
+                    .expand =
+                        [](GraphBuilder& b, const Conv& a, Args args) {
+                          if (b.type(args[2]).rank() != 1) throw Error("the bias is no vector");
+                          NodeId y = b.op("conv", {args[0], args[1]}, a);
+                          return b.op("add", {y, add_spatial_dims(b, args[2], a.strides.size())});
+                        },
+                    .onnx = {{.type = "Conv", .raise = conv_raise}},
+                    .doc = "convolution plus one number per filter"}),
   };
 }
 

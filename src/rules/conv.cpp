@@ -23,6 +23,15 @@ std::vector<Rule> conv_rules() {
       always("matmul-transposed-weights", "(transpose[perm=[1,0]] (matmul ?w (transpose[perm=[1,0]] ?x)))", "(matmul ?x (transpose[perm=[1,0]] ?w))",
              {"(constant ?w)"}, "x:[a,b] w:[c,b]"),
 
+      always("gemm-add-constant", "(add (gemm[?a, beta=1] ?x ?w ?c) ?b)", "(gemm[?a] ?x ?w (add ?c ?b))", {"(constant ?c ?b)"}, "x:[a,b] w:[b,c] c:~[c] b:~[a,c]"),
+
+      // What ONNX has one node for.
+      finish("conv-bias", "(add (conv[?a] ?x ?w) ?b)", "(conv_bias[?a] ?x ?w (reshape[shape=(list (elements ?b))] ?b))",
+             {"(per_channel ?b ?w)", "(equal (elements ?b) (dim ?w 0))"}, std::string(x_w) + " b:[f*g,1,1]"),
+      finish("gemm-bias", "(add (matmul ?x ?w) ?b)", "(gemm ?x ?w ?b)", {"(has_rank ?x 2)", "(has_rank ?w 2)"}, "x:[a,b] w:[b,c] b:~[a,c]"),
+      finish("gemm-addend", "(add (gemm[?a] ?x ?w) ?b)", "(gemm[?a, beta=1] ?x ?w ?b)", {}, "x:[a,b] w:[b,c] b:~[a,c]"),
+      finish("gemm-transposed", "(gemm[?a, trans_b=false] ?x (transpose[perm=[1,0]] ?w) ?b)", "(gemm[?a, trans_b=true] ?x ?w ?b)", {}, "x:[a,b] w:[c,b] b:~[a,c]"),
+
       // Linear in both operands. Where shapes broadcast these are false: a border of zeros is not a border of y.
       reassociating(both("conv-adds-inputs",  "(conv[?a] (add ?x ?y) ?w)", "(add (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
       reassociating(both("conv-adds-weights", "(conv[?a] ?x (add ?w ?v))", "(add (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),

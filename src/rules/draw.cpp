@@ -229,7 +229,8 @@ class Drawer {
     }
     const Dims& x = type.shape;
     size_t rank = x.size();
-    if (op == "conv") return conv_attrs(x, b_.shape(args[1]));
+    if (op == "conv" || op == "conv_bias") return conv_attrs(x, b_.shape(args[1]));
+    if (op == "gemm") return Attrs({{"alpha", static_cast<double>(rng_.between(1, 3))}});
     if (op == "transpose") return Attrs({{"perm", shuffled(rank)}});
     if (op == "reshape") return Attrs({{"shape", refolded(x)}});
     if (op == "broadcast") return Attrs({{"shape", widened(x)}});

@@ -249,6 +249,12 @@ Answer fits(Facts a) {
   return AttrValue(both && *both == shape(a[1]));
 }
 
+Answer list(Facts a) {
+  Dims out;
+  for (const Fact& f : a) out.push_back(integer(f));
+  return AttrValue(out);
+}
+
 Answer is_negative(Facts a) {
   return AttrValue(integer(a[0]) < 0);
 }
@@ -263,6 +269,8 @@ std::vector<RuleFunction> make_table() {
       {"rank", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->rank()); }, "how many dimensions"},
       {"dim", 2, 2, dim, "the size of one dimension"},
       {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
+      {"elements", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0]))); }, "how many"},
+      {"list", 1, -1, list, "of integers"},
       {"sum", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], plus); }, "of numbers or, item by item, of lists"},
       {"difference", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], minus); }, "of numbers or lists"},
       {"product", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], times); }, "of numbers or lists"},

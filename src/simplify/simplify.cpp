@@ -202,6 +202,7 @@ class Round {
       return constant(*value);
     }
     Node key{op, attrs, SmallVec<NodeId, 4>(args)};
+    if (op_def(op).has(commutative)) std::sort(key.args.begin(), key.args.end());
     bool shareable = s_.share && op_def(op).kind != Kind::opaque;
     if (shareable) {
       auto it = nodes_.find(key);
