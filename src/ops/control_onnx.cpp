@@ -86,7 +86,8 @@ Result<Ids> if_lower(OnnxCall& c) {
     for (size_t i = 0; i < results->size(); ++i) body.b.output(str("y", i), (*results)[i]);
     (taken ? a.then_body : a.else_body) = GraphRef(std::move(body.b).build());
   }
-  Ids operands = {c.b.op("reshape", {c.inputs[0]}, Reshape{})};
+  Ids operands = {c.inputs[0]};
+  if (c.type(0).rank() > 0) operands[0] = c.b.op("reshape", {c.inputs[0]}, Reshape{});
   operands.insert(operands.end(), captured.begin(), captured.end());
   auto node = c.b.try_op(op_named("if"), operands, to_attrs(a));
   if (!node) return Failure{node.error()};

@@ -182,6 +182,30 @@ Result<std::vector<NodeId>> label_places_lower(OnnxCall& c) {
   return std::vector{c.b.op("label_encoder", {c.inputs.at(0)}, a)};
 }
 
+// A list of keys or values under the name that ONNX has for its type; tensors, which hold every
+// type, are newer.
+Attrs::Entry list_entry(const std::string& prefix, const Tensor& t) {
+  if (t.dtype() == DType::string) return {prefix + "_strings", t.strings()};
+  if (t.dtype() == DType::i64) return {prefix + "_int64s", t.ints()};
+  if (t.dtype() == DType::f32) return {prefix + "_floats", t.reals()};
+  return {prefix + "_tensor", t};
+}
+
+Attrs::Entry default_entry(const Tensor& t) {
+  if (t.dtype() == DType::string) return {"default_string", t.strings()[0]};
+  if (t.dtype() == DType::i64) return {"default_int64", t.integer(0)};
+  if (t.dtype() == DType::f32) return {"default_float", t.real(0)};
+  return {"default_tensor", t.reshaped({1})};
+}
+
+std::vector<NodeId> label_raise(OnnxWriter& w) {
+  auto a = w.attrs.as<LabelEncoder>();
+  return w.emit(
+      "LabelEncoder", w.args,
+      {list_entry("keys", a.keys), list_entry("values", a.values), default_entry(a.otherwise)}, 1,
+      kMl);
+}
+
 }  // namespace
 
 std::vector<OpDef> ml_ops() {
@@ -213,15 +237,7 @@ std::vector<OpDef> ml_ops() {
                      .domain = kMl,
                      .since = 2,
                      .lower = label_lower,
-                     .raise =
-                         [](OnnxWriter& w) {
-                           auto a = w.attrs.as<LabelEncoder>();
-                           return w.emit("LabelEncoder", w.args,
-                                         {{"keys_tensor", a.keys},
-                                          {"values_tensor", a.values},
-                                          {"default_tensor", a.otherwise.reshaped({1})}},
-                                         1, kMl);
-                         }}},
+                     .raise = label_raise}},
            .doc = "the value of each element's key; another one where it is no key"}),
   };
 }
