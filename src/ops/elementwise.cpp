@@ -261,7 +261,8 @@ std::vector<OpDef> elementwise_ops() {
                        .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
                          bool fast = c.text_attr("approximate", "none") == "tanh";
                          return std::vector{c.b.op(fast ? "gelu_tanh" : "gelu", {c.inputs[0]})};
-                       }}}}),
+                       },
+                       .raise = [](OnnxWriter& w) { return w.emit("Gelu", w.args); }}}}),
       unary({.name = "gelu_tanh", .body = 0.5 * x * (1 + tanh(kGeluTanh * (x + 0.044715 * x * x * x))),
              .traits = zero_to_zero,
              .onnx = {{.type = "Gelu", .since = 20,

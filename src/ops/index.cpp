@@ -267,8 +267,10 @@ OpDef one_hot_op() {
                  .raise =
                      [](OnnxWriter& w) {
                        auto a = w.attrs.as<OneHot>();
-                       NodeId depth = w.ints({a.depth});
-                       return w.emit("OneHot", {w.args[0], depth, w.args[1]}, {{"axis", a.axis}});
+                       // Of the indices' type: a combination that runtimes have.
+                       Tensor depth = Tensor::of_int(a.depth, w.types[0].dtype);
+                       return w.emit("OneHot", {w.args[0], w.b.constant(depth), w.args[1]},
+                                     {{"axis", a.axis}});
                      }}},
        .doc = "values[1] where a new axis of size depth stands at the index, values[0] elsewhere"});
 }

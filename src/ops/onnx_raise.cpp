@@ -5,6 +5,7 @@
 
 #include "ops/families.h"
 #include "ops/onnx_lower.h"
+#include "ops/spell_out.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -146,6 +147,7 @@ class Raising {
       if (!made.empty()) return made;
     }
     if (def.expand) return run(expansion(def, n.attrs, w.types), w.args);
+    if (auto spelled = spelled_out(def, n.attrs, w.types)) return run(*spelled, w.args);
     throw Error(str("operator ", def.name, g.names[id].empty() ? "" : " of node " + g.names[id],
                     " cannot be written at opset ", opset_, "; try a higher --target-opset"));
   }

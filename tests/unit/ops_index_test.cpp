@@ -258,5 +258,19 @@ TEST(OpsStrings, AreComparedAndChosen) {
             (std::vector<std::string>{"x", "z", "y", "y"}));
 }
 
+// Every elementwise operator that has no name in ONNX at an old opset is said by those that have.
+TEST(OpsRaise, BodiesAreSpelledOutWhereOnnxHasNoName) {
+  Tensor x = reals({7}, {-3.5, -1, -0.25, 0, 0.5, 1.5, 4});
+  for (const char* op : {"gelu", "gelu_tanh", "hard_swish", "mish", "swish", "celu", "shrink",
+                         "thresholded_relu", "trunc"}) {
+    GraphBuilder b;
+    b.output("y", b.op(op, {b.input("x", x.type())}));
+    Graph g = std::move(b).build();
+    auto expected = run(g, {x})[0].tensor,
+         y = run(lower_onnx(raise_onnx(g, 9)).graph, {x})[0].tensor;
+    for (int64_t i = 0; i < x.count(); ++i) EXPECT_NEAR(y.real(i), expected.real(i), 1e-6) << op;
+  }
+}
+
 }  // namespace
 }  // namespace emend
