@@ -63,15 +63,16 @@ class BodyBuilder {
 // --- If ---
 
 Result<Ids> if_lower(OnnxCall& c) {
+  if (count(c.type(0).shape) != 1) throw Error("If: the condition must be one bool");
   const Graph &then_graph = body_of(c.node, "then_branch"),
               &else_graph = body_of(c.node, "else_branch");
   if (c.node.captures.size() != 2) throw Error("If: captured values of two branches are needed");
   // In the order of the attributes' names: else, then.
   Args captured = c.captured;
   auto else_count = static_cast<size_t>(c.node.captures[0]);
+  if (else_count > captured.size()) throw Error("If: captured values are missing");
   Args for_else = captured.first(else_count), for_then = captured.subspan(else_count);
   if (auto condition = c.value(0)) {
-    if (condition->count() != 1) throw Error("If: the condition must be one bool");
     bool taken = condition->integer(0) != 0;
     return taken ? c.inline_graph(then_graph, for_then) : c.inline_graph(else_graph, for_else);
   }
@@ -131,7 +132,7 @@ Result<Ids> make_loop(OnnxCall& c, const StaticLoop& from) {
   if (from.is_onnx_loop) {
     const Graph& g = body.b.graph();
     if (results->empty() || !g.is_constant((*results)[0]) ||
-        g.constant((*results)[0]).integer(0) == 0)
+        single_integer(g.constant((*results)[0]), "a loop's condition") == 0)
       return fail("its condition is known only at run time");
     results->erase(results->begin());
   }
@@ -157,11 +158,11 @@ Result<Ids> loop_lower(OnnxCall& c) {
   StaticLoop from{.is_onnx_loop = true};
   auto trips = c.value(0);
   if (!trips) return fail("the number of trips is known only at run time");
-  from.trips = std::max<int64_t>(0, trips->integer(0));
+  from.trips = std::max<int64_t>(0, single_integer(*trips, "the number of trips"));
   if (c.has(1)) {
     auto condition = c.value(1);
     if (!condition) return fail("its condition is known only at run time");
-    if (condition->integer(0) == 0) from.trips = 0;
+    if (single_integer(*condition, "a loop's condition") == 0) from.trips = 0;
   }
   for (size_t i = 2; i < c.inputs.size(); ++i) {
     if (!c.type(i).is_tensor()) return fail("a state is ", to_text(c.type(i)));
@@ -208,6 +209,7 @@ Result<Ids> scan_lower(OnnxCall& c) {
 // A part [begin, begin + size) of one dimension; the dimension may be dropped.
 NodeId cut(GraphBuilder& b, NodeId x, size_t dim, int64_t begin, int64_t size, bool drop) {
   Dims shape = b.shape(x);
+  if (dim >= shape.size()) throw Error(str("Scan: ", shape_text(shape), " has no batch"));
   Slice s{.starts = Dims(shape.size(), 0), .sizes = shape, .steps = Dims(shape.size(), 1)};
   s.starts[dim] = begin;
   s.sizes[dim] = size;
@@ -235,11 +237,13 @@ Result<Ids> scan_with_batch_lower(OnnxCall& c) {
   for (int64_t item = 0; item < batch; ++item) {
     StaticLoop from{.trips = lengths.at(static_cast<size_t>(item)),
                     .scan_axes = Dims(scans, 0),
-                    .scan_reverse = c.ints_attr("directions", Dims(scans, 0))};
+                    .scan_reverse = c.ints_attr("directions")};
+    from.scan_reverse.resize(scans, 0);
     if (from.trips < 0 || from.trips > longest)
       throw Error(str("Scan: a sequence of length ", from.trips, " in ", longest));
     for (size_t i = 1; i < c.inputs.size(); ++i) {
-      NodeId x = cut(c.b, c.inputs.at(i), 0, item, 1, true);
+      c.type(i);  // every input must be there
+      NodeId x = cut(c.b, c.inputs[i], 0, item, 1, true);
       if (i < first_scan)
         from.states.push_back(x);
       else
@@ -408,8 +412,9 @@ std::vector<Value> loop_run(const OnnxNode& node, std::span<const Value> operand
   HostLoop loop;
   size_t next = 0;
   auto present = [&](size_t i) { return i < node.present.size() && node.present[i] != 0; };
-  if (present(0)) loop.trips = operands[next++].tensor.integer(0);
-  if (present(1)) loop.condition = operands[next++].tensor.integer(0) != 0;
+  if (present(0)) loop.trips = single_integer(operands[next++].tensor, "the number of trips");
+  if (present(1))
+    loop.condition = single_integer(operands[next++].tensor, "a loop's condition") != 0;
   for (size_t i = 2; i < node.present.size(); ++i) {
     if (!present(i)) throw Error(str("Loop: state ", i - 2, " has no value"));
     loop.states.push_back(operands[next++]);

@@ -56,8 +56,7 @@ size_t position_in(int64_t position, size_t size, bool inserting) {
 
 int64_t position_of(Values v, size_t operand, int64_t otherwise) {
   if (operand >= v.size()) return otherwise;
-  if (v[operand].tensor.count() != 1) throw Error("a position in a sequence is one number");
-  return v[operand].tensor.integer(0);
+  return single_integer(v[operand].tensor, "a position in a sequence");
 }
 
 // --- values ---
@@ -87,7 +86,7 @@ Dims part_sizes(const Tensor* split, int64_t extent) {
       throw Error(str("sizes ", shape_text(sizes), " do not cut a dimension of ", extent));
     return sizes;
   }
-  int64_t size = split ? split->integer(0) : 1;
+  int64_t size = split ? single_integer(*split, "the size of the parts") : 1;
   if (size <= 0) throw Error(str("parts of size ", size, " do not cut a dimension"));
   Dims sizes;
   for (int64_t at = 0; at < extent; at += size) sizes.push_back(std::min(size, extent - at));
@@ -129,8 +128,12 @@ Value get_eval(const EvalContext&, const NoAttrs&, Values v) {
 
 // --- lowering: sequences of known items dissolve ---
 
+// A tensor in more parts than this stays whole until run time: every part would be a node.
+constexpr size_t kMaxDissolved = 256;
+
 // The items of a sequence that is built in this graph; nullopt for any other.
 std::optional<Ids> known_items(const OnnxCall& c, size_t i) {
+  c.type(i);  // it must be there
   const Node& n = c.b.graph().nodes[c.inputs[i]];
   if (op_def(n).name != "sequence") return std::nullopt;
   return Ids(n.args.begin(), n.args.end());
@@ -145,8 +148,8 @@ Ids build_sequence(OnnxCall& c, const Ids& items, DType dtype = DType::f32) {
 std::optional<int64_t> known_position(const OnnxCall& c, size_t i, int64_t otherwise) {
   if (!c.has(i)) return otherwise;
   auto v = c.value(i);
-  if (!v || v->count() != 1) return std::nullopt;
-  return v->integer(0);
+  if (!v) return std::nullopt;
+  return single_integer(*v, "a position in a sequence");
 }
 
 // Our operator over the present inputs.
@@ -158,6 +161,7 @@ Ids on_host(OnnxCall& c, const char* op, Attrs attrs = {}) {
 }
 
 Result<Ids> construct_lower(OnnxCall& c) {
+  for (size_t i = 0; i < c.inputs.size(); ++i) c.type(i);  // no gaps
   return build_sequence(c, c.inputs);
 }
 
@@ -173,7 +177,8 @@ Result<Ids> insert_lower(OnnxCall& c) {
     auto at = known_position(c, 2, static_cast<int64_t>(items->size()));
     if (at) {
       size_t place = position_in(*at, items->size(), true);
-      items->insert(items->begin() + static_cast<int64_t>(place), c.inputs.at(1));
+      c.type(1);
+      items->insert(items->begin() + static_cast<int64_t>(place), c.inputs[1]);
       return build_sequence(c, *items);
     }
   }
@@ -211,6 +216,7 @@ Result<Ids> split_lower(OnnxCall& c) {
   if (c.has(1) && !split) return on_host(c, "split_to_sequence", to_attrs(a));
   a.axis = normal_axis(a.axis, c.type(0).rank()).value_or_throw();
   Dims sizes = part_sizes(split ? &*split : nullptr, c.type(0).shape[static_cast<size_t>(a.axis)]);
+  if (sizes.size() > kMaxDissolved) return on_host(c, "split_to_sequence", to_attrs(a));
   Ids parts = c.b.get_all(c.b.op("split", {c.inputs[0]}, Split{a.axis, sizes}));
   if (!split && !a.keepdims) {
     Dims shape = c.type(0).shape;
@@ -251,8 +257,9 @@ Result<Ids> map_lower(OnnxCall& c) {
     if (c.type(i).kind == Type::Kind::sequence && !lists.back())
       return fail("the items of input ", i, " are known only at run time");
   }
+  if (lists.empty() || !lists[0]) throw Error("SequenceMap: the first input must be a sequence");
   std::vector<Ids> results(map_body(c.node).outputs.size());
-  for (size_t k = 0; k < lists.at(0)->size(); ++k) {
+  for (size_t k = 0; k < lists[0]->size(); ++k) {
     Ids args;
     for (size_t i = 0; i < lists.size(); ++i) {
       if (lists[i] && k >= lists[i]->size()) throw Error("SequenceMap: sequences differ in length");
@@ -269,6 +276,8 @@ Result<Ids> map_lower(OnnxCall& c) {
 
 std::vector<Value> map_run(const OnnxNode& node, Values operands) {
   const Graph& graph = map_body(node);
+  if (operands.empty() || operands[0].kind != Type::Kind::sequence)
+    throw Error("SequenceMap: the first input must be a sequence");
   HostBody body(graph, node.present.size());
   std::vector<std::vector<Value>> results(graph.outputs.size());
   for (size_t k = 0; k < operands[0].items.size(); ++k) {
@@ -296,8 +305,8 @@ Result<Ids> has_lower(OnnxCall& c) {
 }
 
 Result<Ids> get_lower(OnnxCall& c) {
-  const Node& n = c.b.graph().nodes[c.inputs.at(0)];
   if (c.type(0).kind != Type::Kind::optional) return c.inputs;
+  const Node& n = c.b.graph().nodes[c.inputs[0]];
   if (op_def(n).name == "optional" && !n.args.empty()) return Ids{n.args[0]};
   return on_host(c, "optional_get_element");
 }

@@ -50,6 +50,12 @@ std::vector<Type> argument_types(const HostLoop& loop) {
 
 }  // namespace
 
+int64_t single_integer(const Tensor& t, const char* what) {
+  if (t.count() != 1 || t.dtype() == DType::string)
+    throw Error(str(what, " must be one number, not ", to_text(t.type())));
+  return t.integer(0);
+}
+
 std::vector<Value> HostBody::run(std::span<const Value> inputs) {
   std::vector<Type> types;
   for (const Value& v : inputs) types.push_back(v.type());
@@ -91,7 +97,8 @@ std::vector<Value> run_host_loop(const Graph& onnx_body, HostLoop loop) {
   int64_t steps = 0;
   for (; steps < loop.trips && loop.condition; ++steps) {
     auto results = body.run(arguments(loop, steps));
-    if (loop.takes_condition) loop.condition = results[0].tensor.integer(0) != 0;
+    if (loop.takes_condition)
+      loop.condition = single_integer(results[0].tensor, "a loop's condition") != 0;
     for (size_t i = 0; i < states; ++i) loop.states[i] = std::move(results[conditions + i]);
     for (size_t i = 0; i < collected.size(); ++i) {
       const Value& v = results[first_output + i];

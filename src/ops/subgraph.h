@@ -12,6 +12,9 @@
 
 namespace emend {
 
+// The number in a tensor of one element; Error otherwise.
+int64_t single_integer(const Tensor& t, const char* what);
+
 // A subgraph of `onnx` nodes that is run again and again: it is lowered for the values at hand, and
 // again only when types change or the lowering had looked at a value that may have changed.
 class HostBody {

@@ -155,10 +155,12 @@ Result<NodeId> post_transform(GraphBuilder& b, NodeId scores, int64_t which) {
 }
 
 Result<std::vector<NodeId>> tree_lower(OnnxCall& c) {
-  auto a = c.node.attributes.without("post_transform").without("nodes_hitrates").as<TreeEnsemble>();
-  if (!c.has_attr("n_targets") && !a.leaf_targetids.empty())
-    a.n_targets = *std::max_element(a.leaf_targetids.begin(), a.leaf_targetids.end()) + 1;
-  NodeId scores = c.b.op("tree_ensemble", {c.inputs.at(0)}, a);
+  Attrs a = c.node.attributes.without("post_transform").without("nodes_hitrates");
+  Dims targets = c.ints_attr("leaf_targetids");
+  if (!c.has_attr("n_targets") && !targets.empty())
+    a = a.with("n_targets", *std::max_element(targets.begin(), targets.end()) + 1);
+  c.type(0);
+  NodeId scores = c.b.op("tree_ensemble", {c.inputs[0]}, a);
   auto result = post_transform(c.b, scores, c.int_attr("post_transform", 0));
   if (!result) return Failure{result.error()};
   return std::vector{*result};
