@@ -41,6 +41,9 @@ std::vector<OpDef> generate_ops();
 std::vector<OpDef> signal_ops();
 std::vector<OpDef> sample_ops();
 std::vector<OpDef> host_math_ops();
+std::vector<OpDef> quantize_ops();
+std::vector<OpDef> recurrent_ops();
+std::vector<OpDef> derivative_ops();
 std::vector<OpDef> opaque_ops();
 
 namespace {
@@ -82,6 +85,9 @@ std::vector<OpDef> make_table() {
            signal_ops,
            sample_ops,
            host_math_ops,
+           quantize_ops,
+           recurrent_ops,
+           derivative_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));
