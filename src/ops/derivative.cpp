@@ -79,7 +79,7 @@ class ScalarGraph {
 };
 
 // Adds up what was broadcast.
-NodeId sum_to(GraphBuilder& b, NodeId n, const Dims& shape) {
+NodeId sum_to(GraphBuilder& b, NodeId n, Dims shape) {
   const Dims from = b.shape(n);
   if (from == shape) return n;
   Dims axes;
@@ -112,7 +112,7 @@ NodeId meaning_vjp(GraphBuilder& b, const OpDef& def, const Node& node, size_t o
   if (!wanted) return NodeId();
   std::vector<NodeId> args = {grad};
   for (int i : *wanted) args.push_back(node.args[static_cast<size_t>(i)]);
-  return b.op("transposed", args, to_attrs(t));
+  return b.op(transposed_meaning(t) ? "transposed" : "scattered", args, to_attrs(t));
 }
 
 // Gradients flow back through the nodes from `first` on; earlier ones are leaves.

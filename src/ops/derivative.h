@@ -1,7 +1,7 @@
 // Derivatives, as more of the same graph. Reverse mode: from the gradient of a result to the
 // gradients of the operands.
 //   elementwise operators   the derivative of the body, written with plain elementwise operators
-//   index notation          one `transposed` node per operand: what the meaning reads is added to
+//   index notation          one node per operand: what the meaning reads is added to (transposed.h)
 //   composites              through their expansion
 // Integers, bools and places (indices) have no gradient; an invalid id stands for a gradient that
 // is zero. At kinks the derivative is that of one side; equal maxima share a gradient evenly.

@@ -201,6 +201,16 @@ std::vector<NodeId> clip_raise(OnnxWriter& w) {
                          w.b.constant(Tensor::of_real(high, t))});
 }
 
+// ONNX has neither of these two; the second loses digits of x near 0 there.
+std::vector<NodeId> trunc_raise(OnnxWriter& w) {
+  NodeId size = w.emit("Floor", w.emit("Abs", w.args))[0];
+  return w.emit("Mul", {w.emit("Sign", w.args)[0], size});
+}
+std::vector<NodeId> log1p_raise(OnnxWriter& w) {
+  NodeId one = w.b.constant(Tensor::of_real(1, w.type.dtype));
+  return w.emit("Log", w.emit("Add", {w.args[0], one}));
+}
+
 }  // namespace
 
 std::vector<OpDef> elementwise_ops() {
@@ -213,11 +223,13 @@ std::vector<OpDef> elementwise_ops() {
       unary({.name = "floor", .body = fn(Fn::floor),    .traits = idempotent | zero_to_zero, .onnx = {{"Floor"}}}),
       unary({.name = "ceil",  .body = fn(Fn::ceil),     .traits = idempotent | zero_to_zero, .onnx = {{"Ceil"}}}),
       unary({.name = "round", .body = fn(Fn::round),    .traits = idempotent | zero_to_zero, .onnx = {{.type = "Round", .since = 11}}}),
-      unary({.name = "trunc", .body = fn(Fn::trunc),    .traits = idempotent | zero_to_zero}),
+      unary({.name = "trunc", .body = fn(Fn::trunc),    .traits = idempotent | zero_to_zero,
+             .onnx = {{.type = "Floor", .raise = trunc_raise}}}),
       unary({.name = "sqrt",  .body = sqrt(x),          .traits = zero_to_zero, .onnx = {{"Sqrt"}}}),
       unary({.name = "reciprocal", .body = 1 / x,       .onnx = {{"Reciprocal"}}}),
       unary({.name = "exp",   .body = exp(x),           .onnx = {{"Exp"}}}),
       unary({.name = "log",   .body = log(x),           .onnx = {{"Log"}}}),
+      unary({.name = "log1p", .body = log1p(x),         .traits = zero_to_zero, .onnx = {{.type = "Log", .raise = log1p_raise}}}),
       unary({.name = "sin",   .body = fn(Fn::sin),      .traits = zero_to_zero, .onnx = {{"Sin"}}}),
       unary({.name = "cos",   .body = fn(Fn::cos),      .onnx = {{"Cos"}}}),
       unary({.name = "tan",   .body = fn(Fn::tan),      .traits = zero_to_zero, .onnx = {{"Tan"}}}),

@@ -1,18 +1,168 @@
 #include "ops/transposed.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
-#include "ops/evaluate.h"
 #include "ops/families.h"
-#include "ops/meaning_eval.h"
 #include "ops/table.h"
 
 namespace emend {
 namespace {
 
-// A scalar function with its leaves (arguments, iterators) replaced.
+std::set<int> arguments(const Scalar& s) {
+  std::set<int> all;
+  for (const Instr& in : s.code)
+    if (in.fn == Fn::arg) all.insert(in.a);
+  return all;
+}
+
+// The operand's index inverted: every old iterator as a linear form of the new
+// ones, which run over the operand's positions (`out`) and over what is left to
+// sum (`reduced`).
+struct Inverse {
+  Dims out, reduced;
+  std::vector<Linear> old;
+  std::vector<bool> solved;  // may leave its range: reads by it are 0 there
+};
+
+// The iterators whose digits make up one dimension exactly: 0 .. size - 1, each
+// once.
+bool are_digits(const Linear& e, const Dims& extents, int64_t size, std::vector<int>& in_order) {
+  auto terms = e.terms;
+  std::sort(terms.begin(), terms.end(), [](auto a, auto b) { return a.second > b.second; });
+  int64_t step = size;
+  for (auto [iterator, coef] : terms) {
+    int64_t extent = extents[static_cast<size_t>(iterator)];
+    if (extent == 0 || step % extent != 0 || coef != step / extent) return false;
+    step = coef;
+    in_order.push_back(iterator);
+  }
+  return step == 1 && e.constant == 0;
+}
+
+// Each dimension of the index either consists of digits, or is solved for an
+// output iterator that stands in it with coefficient 1 or -1 (a window: x = o +
+// r - p gives o = x - r + p).
+std::optional<Inverse> inverted(const Meaning& m, const Read& r, const Dims& shape) {
+  const Dims extents = m.extents();
+  struct Solved {
+    int iterator;
+    int64_t coef;
+    size_t dim;
+    int position;
+  };
+  std::vector<Solved> solved;
+  std::vector<int> position(extents.size(),
+                            -1);  // of the new iterator that replaces an old one
+  std::vector<bool> seen(extents.size(), false);
+  Inverse inv;
+  for (size_t d = 0; d < r.index.size(); ++d) {
+    if (!r.index[d].is_affine()) return std::nullopt;
+    const Linear& e = r.index[d].affine;
+    for (auto t : e.terms) {
+      if (seen[static_cast<size_t>(t.first)]) return std::nullopt;  // a diagonal
+      seen[static_cast<size_t>(t.first)] = true;
+    }
+    std::vector<int> digits;
+    if (are_digits(e, extents, shape[d], digits)) {
+      if (digits.empty()) inv.out.push_back(1);
+      for (int it : digits) {
+        position[static_cast<size_t>(it)] = static_cast<int>(inv.out.size());
+        inv.out.push_back(extents[static_cast<size_t>(it)]);
+      }
+      continue;
+    }
+    auto t = std::find_if(e.terms.begin(), e.terms.end(), [&](auto term) {
+      return term.first < static_cast<int>(m.out.size()) && std::abs(term.second) == 1;
+    });
+    if (t == e.terms.end()) return std::nullopt;
+    solved.push_back({t->first, t->second, d, static_cast<int>(inv.out.size())});
+    inv.out.push_back(shape[d]);
+  }
+  inv.solved.assign(extents.size(), false);
+  for (const Solved& s : solved) inv.solved[static_cast<size_t>(s.iterator)] = true;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (position[i] >= 0 || inv.solved[i]) continue;
+    position[i] = static_cast<int>(inv.out.size() + inv.reduced.size());
+    inv.reduced.push_back(extents[i]);
+  }
+  for (int p : position) inv.old.push_back(p < 0 ? Linear{} : Linear{0, {{p, 1}}});
+  for (const Solved& s : solved) {
+    const Linear& e = r.index[s.dim].affine;
+    Linear rest = Linear{-e.constant, {{s.position, 1}}};
+    for (auto [it, coef] : e.terms)
+      if (it != s.iterator) rest = rest + inv.old[static_cast<size_t>(it)] * -coef;
+    inv.old[static_cast<size_t>(s.iterator)] = rest * s.coef;
+  }
+  return inv;
+}
+
+// A linear form of old iterators in the new ones.
+Linear rewritten(const Linear& e, const Inverse& inv, bool* uses_solved) {
+  Linear out{e.constant, {}};
+  for (auto [it, coef] : e.terms) {
+    out = out + inv.old[static_cast<size_t>(it)] * coef;
+    if (inv.solved[static_cast<size_t>(it)]) *uses_solved = true;
+  }
+  return out;
+}
+
+// A solved iterator that leaves its range must leave the tensor, not reach into a neighbour: it has
+// its dimension to itself.
+bool is_guarded(const std::vector<IndexExpr>& index, const Inverse& inv, const Dims& extents) {
+  for (const IndexExpr& e : index) {
+    bool solved = false, shared = false;
+    for (auto [it, coef] : e.affine.terms) {
+      bool is_solved = inv.solved[static_cast<size_t>(it)];
+      shared |= (is_solved && solved) || (!is_solved && extents[static_cast<size_t>(it)] > 1);
+      solved |= is_solved;
+    }
+    if (solved && shared) return false;
+  }
+  return true;
+}
+
+bool rewrite(Read& r, const Inverse& inv) {
+  bool guarded = false;
+  for (IndexExpr& e : r.index) {
+    e.affine = rewritten(e.affine, inv, &guarded);
+    for (Digit& d : e.digits) {
+      bool solved = false;
+      d.of = rewritten(d.of, inv, &solved);
+      if (solved) return false;  // could be negative, where digits are not defined
+    }
+  }
+  if (guarded && !r.outside) r.outside = 0.0;
+  return true;
+}
+
+// Where the element of a tensor stands whose dimensions are cut into digits, one iterator each.
+bool index_by_digits(const Dims& shape, const Dims& digits, std::vector<IndexExpr>& index) {
+  size_t next = digits.size();
+  for (size_t d = shape.size(); d-- > 0;) {
+    IndexExpr e = index_constant(0);
+    int64_t step = 1;
+    while (step < shape[d] && next > 0) {
+      e = e + index_of(static_cast<int>(--next), step);
+      step *= digits[next];
+    }
+    if (step != shape[d]) return false;
+    // Digits of extent 1 belong to any dimension. They stay in the index, as its only guard where
+    // they are solved for.
+    while (next > d && digits[next - 1] == 1) e = e + index_of(static_cast<int>(--next), step);
+    index.insert(index.begin(), e);
+  }
+  return next == 0;
+}
+
+Scalar as_scalar(const Linear& e) {
+  Scalar s = static_cast<double>(e.constant);
+  for (auto [it, coef] : e.terms) s = s + Scalar(static_cast<double>(coef)) * iter(it);
+  return s;
+}
+
+}  // namespace
+
 Scalar with_leaves(const Scalar& s, const std::function<Scalar(const Instr&)>& leaf) {
   Scalar out;
   std::vector<int32_t> at;
@@ -41,29 +191,8 @@ Scalar with_leaves(const Scalar& s, const std::function<Scalar(const Instr&)>& l
   return out;
 }
 
-// The original's meaning and the derivatives of its body by the reads of one operand.
-struct Parts {
-  Meaning m;
-  struct Partial {
-    size_t read;
-    Scalar by;
-  };
-  std::vector<Partial> partials;
-  Scalar finish_by;  // of arg(0), the reduced value
-  // Whether the reduced value itself matters: it does not where the result is linear in it and it
-  // is a sum.
-  bool needs_value = false;
-};
-
-std::set<int> arguments(const Scalar& s) {
-  std::set<int> all;
-  for (const Instr& in : s.code)
-    if (in.fn == Fn::arg) all.insert(in.a);
-  return all;
-}
-
-Parts parts_of(const Transposed& t) {
-  Parts p;
+DerivativeParts derivative_parts(const Transposed& t) {
+  DerivativeParts p;
   p.m = meaning_of(op_def(op_named(t.op)), t.of, t.types.items);
   for (size_t k = 0; k < p.m.reads.size(); ++k) {
     if (p.m.reads[k].operand != t.operand) continue;
@@ -76,8 +205,6 @@ Parts parts_of(const Transposed& t) {
   return p;
 }
 
-// Without the reads that the body does not mention (nor an index of one that it does): their
-// operands may be absent.
 void drop_unused_reads(Meaning& m) {
   std::set<int> used = arguments(m.body);
   for (size_t k = m.reads.size(); k-- > 0;) {
@@ -99,213 +226,35 @@ void drop_unused_reads(Meaning& m) {
   });
 }
 
-// The part of a meaning without reduction where iterator 0 runs over [start, start + size).
-Meaning restricted(Meaning m, int64_t start, int64_t size) {
-  m.out[0] = size;
-  auto shift = [&](Linear& l) {
-    for (auto [iterator, coef] : l.terms)
-      if (iterator == 0) l.constant += coef * start;
-  };
-  for (Read& r : m.reads) {
-    for (IndexExpr& e : r.index) {
-      shift(e.affine);
-      for (Digit& d : e.digits) shift(d.of);
-    }
-  }
-  m.body = with_leaves(m.body, [&](const Instr& in) {
-    if (in.fn == Fn::arg) return arg(in.a);
-    return in.a == 0 ? iter(0) + Scalar(static_cast<double>(start)) : iter(in.a);
-  });
-  return m;
-}
-
-class Evaluation {
- public:
-  Evaluation(const EvalContext& c, const Transposed& t, std::span<const Value> values)
-      : c_(c), t_(t), p_(parts_of(t)), types_(t.types.items), operands_(types_.size()) {
-    auto wanted = wanted_operands(t).value_or(std::vector<int>());
-    EMEND_ASSERT(wanted.size() + 1 == values.size(), t.op);
-    for (size_t i = 0; i < wanted.size(); ++i)
-      operands_[static_cast<size_t>(wanted[i])] = values[i + 1].tensor;
-    weight_ = add_per_output(values[0].tensor, c.types[0].dtype);
-    if (p_.needs_value) {
-      Meaning plain = p_.m;
-      plain.finish = arg(0);
-      Scalar value = add_per_output(run(plain));
-      weight_ = weight_ * with_leaves(p_.finish_by, [&](const Instr& in) {
-                  return in.fn == Fn::arg ? value : iter(in.a);
-                });
-      weight_ = weight_ * share(value);
-    } else {
-      weight_ = weight_ * p_.finish_by;
-    }
-  }
-
-  Tensor run() {
-    switch (c_.arithmetic) {
-      case Arithmetic::field:
-        return scattered<Mod61>();
-      case Arithmetic::integer:
-        return scattered<CheckedInt>();
-      default:
-        return scattered<double>();
-    }
-  }
-
- private:
-  // Contributions are held in double precision and rounded once, when they are summed.
-  static constexpr DType kWide = DType::f64;
-
-  Tensor run(const Meaning& m) {
-    return evaluate_meaning(m, c_.arithmetic, types_, operands_, kWide, m.out);
-  }
-
-  // A tensor with one element per output position becomes a further read of the meaning.
-  Scalar add_per_output(const Tensor& t, DType declared = kWide) {
-    Read r{.operand = static_cast<int>(operands_.size())};
-    for (size_t i = 0; i < p_.m.out.size(); ++i) r.index.push_back(index_of(static_cast<int>(i)));
-    operands_.push_back(t.reshaped(p_.m.out));
-    types_.push_back(Type::tensor(declared, p_.m.out));
-    p_.m.reads.push_back(r);
-    return arg(static_cast<int>(p_.m.reads.size() - 1));
-  }
-
-  // A sum over the reduced box.
-  Scalar reduced(Reduce how, const Scalar& body) {
-    Meaning m = p_.m;
-    m.reduce = how;
-    m.body = simplified(body);
-    m.finish = arg(0);
-    drop_unused_reads(m);
-    return add_per_output(run(m));
-  }
-
-  // d reduced value / d body at a point: which share of the gradient goes there.
-  Scalar share(const Scalar& value) {
-    const Scalar body = p_.m.body;
-    auto equal = [](const Scalar& x, const Scalar& y) { return call(Fn::eq, x, y); };
-    switch (p_.m.reduce) {
-      case Reduce::max:
-      case Reduce::min: {  // equal ones share
-        Scalar ties = reduced(Reduce::sum, equal(body, value));
-        return equal(body, value) / ties;
-      }
-      case Reduce::product: {  // the product of the others, also where factors are zero
-        Scalar zeros = reduced(Reduce::sum, equal(body, 0));
-        Scalar others = reduced(Reduce::product, select(equal(body, 0), 1, body));
-        Scalar at_zero = select(equal(zeros, 1), others, 0);
-        Scalar elsewhere = select(equal(zeros, 0), value / select(equal(body, 0), 1, body), 0);
-        return select(equal(body, 0), at_zero, elsewhere);
-      }
-      default:
-        return 1;
-    }
-  }
-
-  template <class T>
-  Tensor scattered() {
-    const Type& type = t_.types.items[static_cast<size_t>(t_.operand)];
-    std::vector<T> sums(static_cast<size_t>(count(type.shape)));
-    Dims extents = p_.m.extents();
-    if (extents.empty()) extents = {1};
-    // A bounded piece of the iteration space at a time.
-    int64_t row = count(std::span(extents).subspan(1));
-    int64_t step = std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(row, 1));
-    for (const auto& partial : p_.partials) {
-      Meaning m = p_.m;
-      m.out = extents;
-      m.reduced = {};
-      m.reduce = Reduce::none;
-      m.finish = arg(0);
-      m.body = simplified(weight_ * partial.by);
-      drop_unused_reads(m);
-      for (int64_t start = 0; start < extents[0] && row > 0; start += step) {
-        int64_t size = std::min(step, extents[0] - start);
-        add_piece<T>(run(restricted(m, start, size)), partial.read, start, sums);
-      }
-    }
-    DType stored = c_.result_dtype();
-    return Tensor::make(stored, type.shape, [&](std::byte* out) {
-      for (size_t i = 0; i < sums.size(); ++i) store_as(stored, out, i, sums[i]);
-    });
-  }
-
-  // sums[L(point)] += contribution at that point; what was read from outside goes nowhere.
-  template <class T>
-  void add_piece(const Tensor& piece, size_t read, int64_t start, std::vector<T>& sums) {
-    Stored stored{piece.dtype(), kIsExact<T>, piece.shape(), {}, piece.data()};
-    const Dims& shape = t_.types.items[static_cast<size_t>(t_.operand)].shape;
-    Dims strides = row_major_strides(shape);
-    std::vector<int64_t> point(piece.shape().size(), 0), ints(p_.m.reads.size());
-    for (int64_t i = 0; i < piece.count(); ++i, next_point(point.data(), piece.shape())) {
-      point[0] += start;
-      if (auto at = place(p_.m.reads[read], shape, strides, point.data(), ints)) {
-        T& sum = sums[static_cast<size_t>(*at)];
-        sum = sum + load_as<T>(stored, static_cast<size_t>(i));
-      }
-      point[0] -= start;
-    }
-  }
-
-  // Where a read lands in a tensor of that shape; nullopt outside. Index values that it depends on
-  // are read first.
-  std::optional<int64_t> place(const Read& r, const Dims& shape, const Dims& strides,
-                               const int64_t* point, std::vector<int64_t>& ints) {
-    int64_t at = 0;
-    for (size_t d = 0; d < r.index.size(); ++d) {
-      if (int from = r.index[d].read; from >= 0) {
-        const Read& index = p_.m.reads[static_cast<size_t>(from)];
-        const Tensor& values = operands_[static_cast<size_t>(index.operand)];
-        auto where = place(index, values.shape(), row_major_strides(values.shape()), point, ints);
-        ints[static_cast<size_t>(from)] = where ? values.integer(*where) : 0;
-      }
-      int64_t v = evaluate(r.index[d], point, ints.data());
-      if (v < 0 || v >= shape[d]) return std::nullopt;
-      at += v * strides[d];
-    }
-    return at;
-  }
-
-  const EvalContext& c_;
-  const Transposed& t_;
-  Parts p_;
-  std::vector<Type> types_;
-  std::vector<Tensor> operands_;
-  Scalar weight_ = 1;  // of every contribution at a point: a function of reads and iterators
-};
-
 Result<Type> transposed_infer(const Transposed& t, Types in) {
   OpId op = find_op(t.op);
-  if (!op.valid()) return fail("transposed: no operator is called ", t.op);
+  if (!op.valid()) return fail("gradient: no operator is called ", t.op);
   const OpDef& def = op_def(op);
   if (!def.means && def.body.empty())
-    return fail("transposed: ", t.op, " has no meaning in index notation");
+    return fail("gradient: ", t.op, " has no meaning in index notation");
   auto result = infer_type(def, t.of, t.types.items);
-  if (!result) return fail("transposed: ", result.error());
+  if (!result) return fail("gradient: ", result.error());
   if (t.operand < 0 || t.operand >= static_cast<int64_t>(t.types.items.size()))
-    return fail("transposed: ", t.op, " has no operand ", t.operand);
+    return fail("gradient: ", t.op, " has no operand ", t.operand);
   auto wanted = wanted_operands(t).value_or(std::vector<int>());
   if (wanted.size() + 1 != in.size())
-    return fail("transposed: needs the gradient and ", wanted.size(), " operands of ", t.op);
+    return fail("gradient: needs the gradient and ", wanted.size(), " operands of ", t.op);
   if (in[0] != *result)
-    return fail("transposed: the gradient is ", to_text(in[0]), ", not ", to_text(*result));
+    return fail("gradient: the gradient is ", to_text(in[0]), ", not ", to_text(*result));
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Type& type = t.types.items[static_cast<size_t>(wanted[i])];
     if (in[i + 1] != type)
-      return fail("transposed: operand ", i + 1, " is ", to_text(in[i + 1]), ", not ",
-                  to_text(type));
+      return fail("gradient: operand ", i + 1, " is ", to_text(in[i + 1]), ", not ", to_text(type));
   }
   return t.types.items[static_cast<size_t>(t.operand)];
 }
-
-}  // namespace
 
 bool is_zero(const Scalar& s) {
   return s.code.size() == 1 && s.code[0].fn == Fn::constant && s.code[0].value == 0;
 }
 
 std::optional<std::vector<int>> wanted_operands(const Transposed& t) {
-  Parts p = parts_of(t);
+  DerivativeParts p = derivative_parts(t);
   if (p.partials.empty() || is_zero(p.finish_by)) return std::nullopt;
   std::set<int> wanted;
   auto want = [&](int read) { wanted.insert(p.m.reads[static_cast<size_t>(read)].operand); };
@@ -319,20 +268,57 @@ std::optional<std::vector<int>> wanted_operands(const Transposed& t) {
   return std::vector<int>(wanted.begin(), wanted.end());
 }
 
+std::optional<Meaning> transposed_meaning(const Transposed& t) {
+  DerivativeParts p = derivative_parts(t);
+  if (p.needs_value || p.partials.size() != 1) return std::nullopt;
+  const auto& [read, by] = p.partials[0];
+  const Dims& shape = t.types.items[static_cast<size_t>(t.operand)].shape;
+  auto inv = inverted(p.m, p.m.reads[read], shape);
+  if (!inv) return std::nullopt;
+  // The operands are now the gradient and the wanted ones.
+  auto wanted = wanted_operands(t).value_or(std::vector<int>());
+  Meaning m{.out = inv->out, .reduced = inv->reduced, .reads = p.m.reads};
+  for (Read& r : m.reads) {
+    auto at = std::find(wanted.begin(), wanted.end(), r.operand);
+    r.operand = static_cast<int>(at - wanted.begin()) + 1;
+  }
+  Type result = infer_type(op_def(op_named(t.op)), t.of, t.types.items).value_or_throw();
+  Read grad{.operand = 0};
+  if (!index_by_digits(result.shape, p.m.out, grad.index) ||
+      !is_guarded(grad.index, *inv, p.m.extents())) {
+    return std::nullopt;
+  }
+  m.reads.push_back(grad);
+  Scalar body = arg(static_cast<int>(m.reads.size()) - 1) * by;
+  bool constant = p.finish_by.code.size() == 1 && p.finish_by.code[0].fn == Fn::constant;
+  if (!constant) body = body * p.finish_by;
+  if (constant && !(p.finish_by == Scalar(1))) m.finish = arg(0) * p.finish_by;
+  if (!m.reduced.empty()) m.reduce = Reduce::sum;
+  m.body = simplified(with_leaves(body, [&](const Instr& in) {
+    return in.fn == Fn::arg ? arg(in.a) : as_scalar(inv->old[static_cast<size_t>(in.a)]);
+  }));
+  drop_unused_reads(m);
+  for (Read& r : m.reads)
+    if (!rewrite(r, *inv)) return std::nullopt;
+  return m;
+}
+
 std::vector<OpDef> derivative_ops() {
   return {define<Transposed>(
-      {.name = "transposed",
-       .min_args = 1,
-       .max_args = -1,
-       .kind = Kind::contraction,
-       // Not a mere move, but computed by the rules of the arithmetic at hand, so right in all.
-       .traits = raw_moves,
-       .infer = transposed_infer,
-       .eval = [](const EvalContext& c, const Transposed& t, std::span<const Value> v) -> Value {
-         return Evaluation(c, t, v).run();
-       },
-       .doc = "the gradient of one operand from that of the result, for any operator with a "
-              "meaning in index notation"})};
+              {.name = "transposed",
+               .min_args = 1,
+               .max_args = -1,
+               .kind = Kind::contraction,
+               .infer = [](const Transposed& t, Types in) -> Result<Type> {
+                 auto type = transposed_infer(t, in);
+                 if (type && !transposed_meaning(t))
+                   return fail("gradient: the index of ", t.op, " has no inverse");
+                 return type;
+               },
+               .means = [](const Transposed& t, Types) { return transposed_meaning(t).value(); },
+               .doc = "the gradient of one operand of a linear operator from that "
+                      "of the result, in index notation itself"}),
+          scattered_op()};
 }
 
 }  // namespace emend

@@ -56,6 +56,7 @@ bool names(const std::string& text, const std::string& word) {
 TEST(OpsTable, APlainOperatorIsNamedInOneFile) {
   std::set<std::string> primitives;
   for (int f = 0; f < kFnCount; ++f) primitives.insert(info(static_cast<Fn>(f)).name);
+  primitives.insert("clip");  // also an attribute of ONNX's recurrent operators
   std::vector<std::string> plain;
   for (const OpDef& d : all_ops()) {
     if (d.kind == Kind::elementwise && d.body.code.size() > 4 && !primitives.contains(d.name))
