@@ -56,11 +56,13 @@ Result<std::vector<NodeId>> softmax_lower(OnnxCall& c, const std::string& op) {
   return std::vector{reshape(rows, shape).id()};
 }
 
-// Before opset 13 only the last axis means the same: any other is moved there and back.
+// Before opset 13 all dimensions from the axis on count: it means the same where only ones follow;
+// any other axis is moved to the end and back.
 std::vector<NodeId> softmax_raise(OnnxWriter& w, const std::string& type) {
   int64_t rank = w.type.rank();
   int64_t axis = normal_axis(w.attrs.as<Softmax>().axis, rank).value_or_throw();
-  if (w.opset >= 13 || axis == rank - 1) return w.emit(type, w.args, {{"axis", axis}});
+  bool last = count(std::span(w.type.shape).subspan(static_cast<size_t>(axis) + 1)) == 1;
+  if (w.opset >= 13 || last) return w.emit(type, w.args, {{"axis", axis}});
   Dims swap(static_cast<size_t>(rank));
   std::iota(swap.begin(), swap.end(), 0);
   std::swap(swap[static_cast<size_t>(axis)], swap.back());

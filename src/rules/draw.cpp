@@ -230,6 +230,9 @@ class Drawer {
     const Dims& x = type.shape;
     size_t rank = x.size();
     if (op == "conv" || op == "conv_bias") return conv_attrs(x, b_.shape(args[1]));
+    if (op == "softmax" && rank) {
+      return Attrs({{"axis", rng_.between(0, static_cast<int64_t>(rank) - 1)}});
+    }
     if (op == "gemm") return Attrs({{"alpha", static_cast<double>(rng_.between(1, 3))}});
     if (op == "transpose") return Attrs({{"perm", shuffled(rank)}});
     if (op == "reshape") return Attrs({{"shape", refolded(x)}});

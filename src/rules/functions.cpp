@@ -249,6 +249,29 @@ Answer fits(Facts a) {
   return AttrValue(both && *both == shape(a[1]));
 }
 
+// The dimension of an operand that dimension k is of a shape it is reshaped to, where the two
+// differ by dimensions of size one only.
+Answer unsqueezed_axis(Facts a) {
+  const Dims &from = shape(a[0]), &to = dims(a[1]);
+  auto axis = normal_axis(integer(a[2]), static_cast<int64_t>(to.size()));
+  if (!axis || to[place(*axis)] == 1) return fail("no such dimension");
+  auto wide = [](const Dims& d) {  // places of dimensions other than one
+    Dims places;
+    for (size_t i = 0; i < d.size(); ++i) {
+      if (d[i] != 1) places.push_back(static_cast<int64_t>(i));
+    }
+    return places;
+  };
+  Dims in = wide(from), out = wide(to);
+  if (in.size() != out.size()) return fail("not only dimensions of size one");
+  int64_t found = -1;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (from[place(in[i])] != to[place(out[i])]) return fail("dimensions are regrouped");
+    if (out[i] == *axis) found = in[i];
+  }
+  return AttrValue(found);
+}
+
 Answer list(Facts a) {
   Dims out;
   for (const Fact& f : a) out.push_back(integer(f));
@@ -270,6 +293,7 @@ std::vector<RuleFunction> make_table() {
       {"dim", 2, 2, dim, "the size of one dimension"},
       {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
       {"elements", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0]))); }, "how many"},
+      {"unsqueezed_axis", 3, 3, unsqueezed_axis, "operand, shape, k: the operand's dimension that is k of the shape, but for ones"},
       {"list", 1, -1, list, "of integers"},
       {"sum", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], plus); }, "of numbers or, item by item, of lists"},
       {"difference", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], minus); }, "of numbers or lists"},

@@ -1,8 +1,15 @@
-// emend optimize IN OUT: reads a model, improves it, writes it.
+// emend optimize IN OUT: reads a model, improves it, compares, writes it, and says what changed.
+#include "pipeline/optimize.h"
+
+#include <chrono>
+#include <filesystem>
+#include <iomanip>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "export/onnx.h"
+#include "onnx/read.h"
 #include "verb.h"
 
 namespace emend {
@@ -11,18 +18,131 @@ namespace {
 struct Options {
   std::string in, out;
   std::vector<std::string> shapes;
-  int level = 0;
+  OptimizeOptions how;
   int64_t target_opset = 0;
 };
 
-int run(const Options& o, const Globals& globals) {
+// The nodes of a file by operator, subgraphs included; constants are data and do not count.
+void count_operators(const onnx::Graph& g, std::map<std::string, int>& counts) {
+  for (const onnx::Node& n : g.node) {
+    if (n.op_type != "Constant") ++counts[n.op_type];
+    for (const onnx::Attribute& a : n.attribute) {
+      if (a.g) count_operators(*a.g, counts);
+      for (const onnx::Graph& inner : a.graphs) count_operators(inner, counts);
+    }
+  }
+}
+
+struct Sizes {
+  std::map<std::string, int> operators;
+  int nodes = 0;
+  double parameter_bytes = 0;
+};
+
+Sizes sizes_of(const onnx::Model& file, const Graph& g) {
+  Sizes s;
+  count_operators(file.graph, s.operators);
+  for (const auto& [name, n] : s.operators) s.nodes += n;
+  for (const Tensor& t : g.constants) s.parameter_bytes += static_cast<double>(t.bytes().size());
+  return s;
+}
+
+void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& report) {
+  auto row = [](const std::string& name, const std::string& a, const std::string& b) {
+    std::cout << "  " << std::left << std::setw(28) << name << std::right << std::setw(10) << a
+              << std::setw(10) << b << '\n';
+  };
+  row("operator", "before", "after");
+  std::map<std::string, std::pair<int, int>> both;
+  for (const auto& [name, n] : before.operators) both[name].first = n;
+  for (const auto& [name, n] : after.operators) both[name].second = n;
+  for (const auto& [name, n] : both) row(name, str(n.first), str(n.second));
+  row("nodes", str(before.nodes), str(after.nodes));
+  row("parameters", bytes_text(before.parameter_bytes), bytes_text(after.parameter_bytes));
+  std::cout << "rules that fired\n";
+  for (const auto& f : report.simplified.fired)
+    std::cout << "  " << std::left << std::setw(28) << f.rule << std::right << std::setw(10)
+              << f.times << '\n';
+  if (report.simplified.fired.empty()) std::cout << "  none\n";
+  std::cout << "checked against the input: " << report.checked.reason << '\n';
+}
+
+Json operators_json(const Sizes& s) {
+  Json j = Json::object();
+  for (const auto& [name, n] : s.operators) j[name] = n;
+  return j;
+}
+
+Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
+              const OptimizeReport& report) {
+  Json j = Json::object();
+  j["schema"] = 1;
+  j["path"] = o.in;
+  j["level"] = o.how.level;
+  j["phases_ms"] = Json::object();
+  for (const auto& [name, ms] : report.phases_ms) j["phases_ms"][name] = ms;
+  j["nodes_before"] = before.nodes;
+  j["nodes_after"] = after.nodes;
+  j["operators_before"] = operators_json(before);
+  j["operators_after"] = operators_json(after);
+  j["parameter_bytes_before"] = before.parameter_bytes;
+  j["parameter_bytes_after"] = after.parameter_bytes;
+  j["fired"] = Json::array();
+  for (const auto& f : report.simplified.fired) {
+    Json fired = Json::object();
+    fired["rule"] = f.rule;
+    fired["times"] = f.times;
+    j["fired"].push(fired);
+  }
+  j["stop_reason"] = report.simplified.stop_reason;
+  Json verified = Json::object();
+  bool ran = report.checked.kind != Checked::Kind::not_run;
+  verified["method"] = ran ? "run against double precision" : "none";
+  verified["max_rel_err"] = ran ? Json(report.checked.max_rel_err) : Json();
+  verified["reason"] = report.checked.reason;
+  j["verified"] = verified;
+  return j;
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+int run(Options o, const Globals& globals) {
   ImportOptions import;
   apply_shapes(o.shapes, import);
+  o.how.seed = globals.seed + 1;
+  auto start = std::chrono::steady_clock::now();
   Model model = import_onnx(o.in, import);
+  double import_ms = milliseconds_since(start);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
-  if (o.out.empty()) return kOk;
-  Exported exported = export_onnx(model, o.out, {.target_opset = o.target_opset});
+  OptimizeReport report;
+  Model better = optimize(model, o.how, &report);
+  report.phases_ms.insert(report.phases_ms.begin(), {"import", import_ms});
+
+  // How the program looks at other sizes decides which dimensions stay symbolic.
+  auto at_sizes = [&](const std::map<std::string, int64_t>& sizes) {
+    ImportOptions other = import;
+    for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
+    return optimized(import_onnx(o.in, other).graph, o.how);
+  };
+  ExportOptions how{.target_opset = o.target_opset, .at_sizes = at_sizes};
+  bool wrong = report.checked.kind == Checked::Kind::failed;
+  start = std::chrono::steady_clock::now();
+  Exported exported =
+      o.out.empty() || wrong ? export_onnx(better, how) : export_onnx(better, o.out, how);
+  report.phases_ms.emplace_back("export", milliseconds_since(start));
   for (const auto& note : exported.notes) globals.say(note);
+
+  onnx::Model file = onnx::read_model(o.in, onnx::External::kLeave);
+  Sizes before = sizes_of(file, model.graph), after = sizes_of(exported.file, better.graph);
+  globals.report(facts_of(o, before, after, report));
+  if (globals.json != "-" && !globals.quiet) print_table(before, after, report);
+  if (wrong) {
+    globals.say("FAILED: the result differs from the input; nothing was written");
+    return kDifferent;
+  }
   return kOk;
 }
 
@@ -33,7 +153,12 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   CLI::App* c = app.add_subcommand("optimize", "improve a model and write it as ONNX");
   c->add_option("IN", o->in, "the model")->required();
   c->add_option("OUT", o->out, "where to write the result");
-  c->add_option("-O", o->level, "how hard to try; 0 changes nothing")->check(CLI::Range(0, 0));
+  c->add_option("-O", o->how.level, "how hard to try: 0 changes nothing, 1 cleans")
+      ->check(CLI::Range(0, 1))
+      ->capture_default_str();
+  c->add_option("--enable", o->how.enable, "rules and passes to keep although --disable names them")
+      ->type_name("GLOB");
+  c->add_option("--disable", o->how.disable, "rules and passes to leave out")->type_name("GLOB");
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
   add_shape_option(*c, o->shapes);
   return {c, [o, &globals] { return run(*o, globals); }};

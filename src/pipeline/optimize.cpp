@@ -1,0 +1,89 @@
+#include "pipeline/optimize.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "equiv/compare.h"
+#include "equiv/region.h"
+#include "ops/evaluate.h"
+
+namespace emend {
+namespace {
+
+template <class Stage>
+auto timed(OptimizeReport& report, const std::string& name, const Stage& stage) {
+  auto start = std::chrono::steady_clock::now();
+  auto result = stage();
+  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  report.phases_ms.emplace_back(name, took.count());
+  return result;
+}
+
+// Outputs in some arithmetic, as doubles.
+std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, Arithmetic a) {
+  std::vector<Value> stored;
+  for (const Value& v : inputs) stored.push_back(v.is_tensor() ? Value(converted(v.tensor, a)) : v);
+  auto outputs = evaluate(g, stored, {.arithmetic = a});
+  for (Value& v : outputs) {
+    if (v.is_tensor()) v = converted(v.tensor, Arithmetic::real64);
+  }
+  return outputs;
+}
+
+Checked check(const Graph& before, const Graph& after, const OptimizeOptions& options) {
+  Checked c;
+  double operations = operation_count(before);
+  if (operations > options.max_check_operations) {
+    c.reason = str("not run: ", count_text(operations), "FLOP are more than the limit of ",
+                   count_text(options.max_check_operations), "FLOP");
+    return c;
+  }
+  try {
+    auto inputs = random_inputs(before, options.seed);
+    auto exact = outputs_of(before, inputs, Arithmetic::real64);
+    auto result = outputs_of(after, inputs, Arithmetic::own);
+    auto worst = worst_difference(before, exact, result);
+    double allowed = options.accuracy;
+    bool good = worst.rel <= allowed;
+    if (!good) {
+      auto rounded = outputs_of(before, inputs, Arithmetic::own);
+      double own = worst_difference(before, exact, rounded).rel;
+      if (std::isfinite(own)) allowed = std::max(allowed, 4 * own);
+      good =
+          worst.rel <= allowed || worst_difference(before, rounded, result).rel <= options.accuracy;
+    }
+    c.kind = good ? Checked::Kind::passed : Checked::Kind::failed;
+    c.max_rel_err = worst.rel;
+    c.output = worst.output;
+    c.reason = str("error of ", number_text(static_cast<float>(worst.rel)),
+                   " relative to the largest value, against double precision; ",
+                   number_text(static_cast<float>(allowed)), " is allowed");
+  } catch (const Inexact& e) {
+    c.reason = str("not run: ", e.what());
+  } catch (const Error& e) {
+    c.reason = str("not run: ", e.what());
+  }
+  return c;
+}
+
+}  // namespace
+
+Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* report) {
+  if (options.level == 0) {
+    if (report) *report = {.nodes_before = g.size(), .nodes_after = g.size()};
+    return g;
+  }
+  return simplify(g, {.enable = options.enable, .disable = options.disable}, report);
+}
+
+Model optimize(const Model& model, const OptimizeOptions& options, OptimizeReport* report) {
+  OptimizeReport facts;
+  Model out = model;
+  out.graph =
+      timed(facts, "simplify", [&] { return optimized(model.graph, options, &facts.simplified); });
+  facts.checked = timed(facts, "check", [&] { return check(model.graph, out.graph, options); });
+  if (report) *report = std::move(facts);
+  return out;
+}
+
+}  // namespace emend

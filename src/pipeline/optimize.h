@@ -1,0 +1,44 @@
+// The whole flow from a model to a better one, stage by stage, with what each did and how long it
+// took, and a check of the result against what came in.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/model.h"
+#include "simplify/simplify.h"
+
+namespace emend {
+
+struct OptimizeOptions {
+  int level = 1;                             // 0: nothing; 1: simplify
+  std::vector<std::string> enable, disable;  // globs over rules and passes
+  uint64_t seed = 1;
+  double accuracy = 1e-4;              // largest error that is accepted, see Checked
+  double max_check_operations = 2e10;  // a model that takes more arithmetic is not run to check it
+};
+
+// The result, computed in its own dtypes, against the input in double precision, on random inputs.
+// Where the input's own rounding is worse than the accuracy asked for (half precision, or a choice
+// that rounding tips), the result may be as far off, or must agree with the input as it rounds.
+struct Checked {
+  enum class Kind : uint8_t { passed, failed, not_run } kind = Kind::not_run;
+  double max_rel_err = 0;  // relative to the largest value of the output
+  std::string output;      // the worst one
+  std::string reason;      // one sentence
+};
+
+struct OptimizeReport {
+  std::vector<std::pair<std::string, double>> phases_ms;  // in the order they ran
+  SimplifyReport simplified;
+  Checked checked;
+};
+
+Model optimize(const Model& model, const OptimizeOptions& options = {},
+               OptimizeReport* report = nullptr);
+// The changes alone, without the comparison: for other sizes of the same model.
+Graph optimized(const Graph& g, const OptimizeOptions& options = {},
+                SimplifyReport* report = nullptr);
+
+}  // namespace emend
