@@ -122,8 +122,9 @@ NodeId dynamic_quantize_expand(GraphBuilder& b, const NoAttrs&, Args args) {
   NodeId low = b.op("min", {b.op("reduce_min", {args[0]}, flat), number(0)});
   NodeId high = b.op("max", {b.op("reduce_max", {args[0]}, flat), number(0)});
   NodeId range = b.op("sub", {high, low});
-  range = b.op("where", {b.op("equal", {range, number(0)}), number(1), range});
-  NodeId scale = b.op("div", {range, number(255)});
+  // All zeros: any scale will do; onnxruntime's is 1.
+  NodeId scale = b.op(
+      "where", {b.op("equal", {range, number(0)}), number(1), b.op("div", {range, number(255)})});
   NodeId zero = b.op("sub", {number(0), b.op("div", {low, scale})});
   zero = b.op("round", {b.op("min", {b.op("max", {zero, number(0)}), number(255)})});
   zero = cast(b, zero, DType::u8);

@@ -16,7 +16,7 @@ namespace {
 struct Recurrent {
   std::vector<std::string> activations;  // ONNX names, all directions one after the other
   std::vector<double> activation_alpha, activation_beta;  // for those that take one, in order
-  double clip = 0;                                        // of what enters activations; 0: none
+  double clip = 0;                                        // bound of the gates' inputs; 0: none
   std::string direction = "forward";
   int64_t layout = 0;  // 0: time before batch, 1: batch first
   bool input_forget = false, linear_before_reset = false;
@@ -159,7 +159,8 @@ std::vector<NodeId> lstm_step(const Step& s) {
   NodeId f = s.a.input_forget ? s.one_minus(i) : s.activated(0, gate(2, s.c));
   NodeId c = s.add(s.mul(f, s.c), s.mul(i, s.activated(1, s.gate(all, 3))));
   NodeId o = s.activated(0, gate(1, c));
-  return {s.mul(o, s.activated(2, c)), c};
+  // The gates are bounded, the cell state is not: onnxruntime's reading of `clip`.
+  return {s.mul(o, activate(s.b, s.f[2], 0, c)), c};
 }
 
 using CellStep = std::vector<NodeId> (*)(const Step&);

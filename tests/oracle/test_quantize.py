@@ -20,6 +20,7 @@ def whole(rng, elem, shape, low=None, high=None):
 
 
 def write(folder, name, nodes, feeds, outputs, opset=21, atol=0):
+    feeds = {n: np.asarray(v) for n, v in feeds.items()}
     types = {n: (helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in feeds.items()}
     model = cases.model_of(nodes, types, outputs, opset)
     results = cases.in_onnxruntime(model, feeds)
