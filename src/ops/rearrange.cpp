@@ -48,6 +48,17 @@ Meaning triangle_means(const Triangle& a, Types in) {
   return m;
 }
 
+// The same as a choice by a constant mask, for opsets that have no operator for it.
+NodeId triangle_expand(GraphBuilder& b, const Triangle& a, Args args) {
+  const Dims& shape = b.shape(args[0]);
+  Dims plane(shape.end() - 2, shape.end());
+  std::vector<double> kept;
+  for (int64_t i = 0; i < plane[0]; ++i)
+    for (int64_t j = 0; j < plane[1]; ++j) kept.push_back(a.upper ? a.k <= j - i : j - i <= a.k);
+  NodeId mask = b.constant(Tensor::of_reals(DType::boolean, plane, kept));
+  return b.op("where", {mask, args[0], b.scalar(0, b.dtype(args[0]))});
+}
+
 struct DepthToSpace {
   int64_t blocksize = 1;
   std::string mode = "DCR";  // which is slower in the channels: column (and row) or depth
@@ -106,6 +117,7 @@ std::vector<OpDef> rearrange_ops() {
              return in[0];
            },
            .means = triangle_means,
+           .expand = triangle_expand,
            .onnx = {{.type = "Trilu", .since = 14, .operands = {{"k", 1}}}},
            .doc = "the upper (or lower) triangle of matrices from diagonal k; zeros elsewhere"}),
       define<DepthToSpace>(

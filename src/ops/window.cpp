@@ -99,6 +99,16 @@ Meaning argmax_means(const Pool& a, Types in) {
   return m;
 }
 
+// A window sum is a convolution by ones, channel by channel; ONNX has no other word for it.
+NodeId sum_pool_expand(GraphBuilder& b, const Pool& a, Args args) {
+  int64_t channels = b.shape(args[0]).at(1);
+  Dims shape = {channels, 1};
+  shape.insert(shape.end(), a.kernel.begin(), a.kernel.end());
+  std::vector<double> ones(static_cast<size_t>(count(shape)), 1);
+  NodeId weights = b.constant(Tensor::of_reals(b.dtype(args[0]), shape, ones));
+  return b.op("conv", {args[0], weights}, Conv{a.strides, a.dilations, a.pads, channels});
+}
+
 struct PoolIndices {
   Dims kernel, strides, dilations, pads;
   int64_t storage_order = 0;  // 1: positions count down the columns
@@ -379,22 +389,6 @@ std::vector<NodeId> max_pool_raise(OnnxWriter& w, const Pool& a, int64_t order, 
   return w.emit("MaxPool", w.args, attributes, outputs);
 }
 
-// A window sum is a convolution by ones, channel by channel.
-std::vector<NodeId> sum_pool_raise(OnnxWriter& w) {
-  auto a = w.attrs.as<Pool>();
-  int64_t channels = w.type.shape[1];
-  Dims shape = {channels, 1};
-  shape.insert(shape.end(), a.kernel.begin(), a.kernel.end());
-  NodeId ones = w.b.constant(Tensor::of_reals(
-      w.type.dtype, shape, std::vector<double>(static_cast<size_t>(count(shape)), 1)));
-  return w.emit("Conv", {w.args[0], ones},
-                {{"kernel_shape", a.kernel},
-                 {"strides", a.strides},
-                 {"dilations", a.dilations},
-                 {"pads", a.pads},
-                 {"group", channels}});
-}
-
 std::vector<NodeId> avg_pool_raise(OnnxWriter& w) {
   auto a = w.attrs.as<AveragePool>();
   size_t n = a.kernel.size();
@@ -470,7 +464,7 @@ std::vector<OpDef> window_ops() {
            .traits = multilinear,
            .infer = pool_infer,
            .means = [](const Pool& a, Types in) { return window_means(a, in, Reduce::sum, 0); },
-           .onnx = {{.type = "Conv", .raise = sum_pool_raise}},
+           .expand = sum_pool_expand,
            .doc = "sum of each window; pads count as zero"}),
       define<AveragePool>(
           {.name = "avg_pool",
