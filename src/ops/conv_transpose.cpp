@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/compose.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -204,7 +205,7 @@ NodeId causal_conv_expand(GraphBuilder& b, const CausalConv& a, Args args) {
   NodeId y = b.op("conv", {sequence, w}, Conv{{1}, {1}, {0, 0}, shape[1]});
   if (a.has_bias) y = b.op("add", {y, add_spatial_dims(b, args[2], 1)});
   if (a.activation == "silu" || a.activation == "swish")
-    y = b.op("mul", {y, b.op("sigmoid", {y})});
+    y = Formula(b, y) / (exp(-Formula(b, y)) + 1.0);
   else if (a.activation != "none")
     throw Error(str("unknown activation ", a.activation));
   Slice last{

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ops/build.h"
+#include "ops/compose.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
 
@@ -148,7 +149,7 @@ Result<NodeId> post_transform(GraphBuilder& b, NodeId scores, int64_t which) {
     case 1:
       return b.op("softmax", {scores}, Attrs({{"axis", 1}}));
     case 2:
-      return b.op("sigmoid", {scores});
+      return b.op("reciprocal", {exp(-Formula(b, scores)) + 1.0});
     default:
       return fail("post_transform ", which, " is not supported");
   }

@@ -272,6 +272,18 @@ def einsum_cases(folder, op, sources, seed):
         add_case(folder, f"{op}_{trial}", model, feeds, sources)
 
 
+def cumulative_cases(folder, op, sources, seed):
+    rng = np.random.default_rng(seed)
+    for trial in range(16):
+        shape = [int(d) for d in rng.integers(1, 6, 1 + trial % 3)]
+        axis = np.array(int(rng.integers(-len(shape), len(shape))), np.int64)
+        feeds = {"x": values(rng, op, TensorProto.FLOAT, shape, 0)}
+        node = helper.make_node(op, ["x", "axis"], ["y"], exclusive=trial % 2, reverse=trial // 2 % 2)
+        model = cases.model_of([node], {"x": (TensorProto.FLOAT, shape)}, ["y"], opset_for(op),
+                               [numpy_helper.from_array(axis, "axis")])
+        add_case(folder, f"{op}_{trial}", model, feeds, sources)
+
+
 CONTRACTIONS = {"Einsum": einsum_cases, "MatMul": matmul_cases, "Conv": conv_cases, "ConvTranspose": conv_cases, "Gemm": gemm_cases}
 # Covered case by case by ONNX's own suite only; each with the reason why no generator is here.
 SUITE_ONLY = {"CausalConvWithState": "newer than both oracles' kernels"}
@@ -284,6 +296,8 @@ def generator(kind, op):
         return reduction_cases
     if op.endswith("Pool"):
         return pool_cases
+    if op.startswith("Cum"):
+        return cumulative_cases
     return CONTRACTIONS.get(op)
 
 
