@@ -173,7 +173,7 @@ std::vector<NodeId> composite_vjp(GraphBuilder& b, const OpDef& def, const Node&
 
 }  // namespace
 
-std::vector<NodeId> vjp(GraphBuilder& b, const Node& node, Args grads) {
+std::vector<NodeId> vjp(GraphBuilder& b, Node node, Args grads) {
   const OpDef& def = op_def(node);
   auto has_gradient = [&](NodeId n) { return b.type(n).is_tensor() && is_float(b.type(n).dtype); };
   std::vector<NodeId> results(node.args.size());

@@ -295,6 +295,14 @@ Result<std::vector<NodeId>> qlinear_conv_lower(OnnxCall& c) {
   return std::vector{c.b.op("qlinear_conv", given(c, 9), attrs)};
 }
 
+std::vector<NodeId> qlinear_matmul_raise(OnnxWriter& w) {
+  // Before opset 21 scales are f32 and the rest are integers.
+  bool plain = w.types[6].dtype == DType::f32 && is_integer(w.types[0].dtype) &&
+               is_integer(w.types[3].dtype) && is_integer(w.type.dtype);
+  if (!plain && w.opset < 21) return {};
+  return w.emit("QLinearMatMul", w.args);
+}
+
 // Attributes stand in the file by name; lowering completes them.
 std::vector<NodeId> conv_like_raise(OnnxWriter& w, const char* type) {
   auto a = w.attrs.as<Conv>();
@@ -344,13 +352,14 @@ std::vector<OpDef> quantize_ops() {
                      },
                      .raise = [](OnnxWriter& w) { return w.emit("MatMulInteger", w.args); }}},
            .doc = "matmul(a - a_zero, b - b_zero) of 8-bit integers in i32"}),
-      define<NoAttrs>({.name = "qlinear_matmul",
-                       .min_args = 8,
-                       .max_args = 8,
-                       .expand = qlinear_matmul_expand,
-                       .onnx = {{.type = "QLinearMatMul", .since = 10}},
-                       .doc = "matrix product of quantised operands (a, scale, zero, b, scale, "
-                              "zero), quantised by the last two operands"}),
+      define<NoAttrs>(
+          {.name = "qlinear_matmul",
+           .min_args = 8,
+           .max_args = 8,
+           .expand = qlinear_matmul_expand,
+           .onnx = {{.type = "QLinearMatMul", .since = 10, .raise = qlinear_matmul_raise}},
+           .doc = "matrix product of quantised operands (a, scale, zero, b, scale, "
+                  "zero), quantised by the last two operands"}),
       define<Conv>(
           {.name = "conv_integer",
            .min_args = 2,
