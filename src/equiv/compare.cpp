@@ -268,31 +268,37 @@ class Sweep {
     return classes;
   }
 
-  // Compares the regions behind two nodes, from the nearest cut to ever deeper ones.
+  // Compares the regions behind two nodes over a common cut. The cut begins at the nearest values
+  // that both sides have; each time that does not suffice, the latest value of it is opened, since
+  // it may be a function of the others.
   bool prove(const Side& x, NodeId m, const Side& y, NodeId n, Verdict& v) {
-    std::set<int> behind_m = classes_behind(x, m), behind_n = classes_behind(y, n);
-    size_t smaller = 0;
-    for (int depth : {1, 2, 4, 8, 16}) {
-      auto leaf = [&](const Side& s, NodeId at, int distance) {
-        if (s.g.nodes[at].op == kInputOp) return s.classes[at];
-        bool shared = behind_m.contains(s.classes[at]) && behind_n.contains(s.classes[at]);
+    std::set<int> cut = classes_behind(x, m), behind_n = classes_behind(y, n);
+    std::erase_if(cut, [&](int c) { return !behind_n.contains(c); });
+    for (int attempt = 0; attempt < 12; ++attempt) {
+      std::map<int, NodeId>
+          used;  // values of the cut that a region reads, inputs and constants aside
+      auto leaf = [&](const Side& s, NodeId at) {
+        int own = s.classes[at];
+        if (s.g.nodes[at].op == kInputOp) return own;
+        if (!cut.contains(own) || !s.g.types[at].is_tensor()) return -1;
         // A shared constant is a leaf like any other value, except small ones: 0, 1, eps.
-        if (s.g.is_constant(at)) return shared && s.g.constant(at).count() > 1 ? s.classes[at] : -1;
-        return shared && distance >= depth && s.g.types[at].is_tensor() ? s.classes[at] : -1;
+        if (s.g.is_constant(at)) return s.g.constant(at).count() > 1 ? own : -1;
+        auto& latest = used[own];
+        if (!latest.valid() || latest < at) latest = at;
+        return own;
       };
-      auto rm = region_of(x.g, m, [&](NodeId at, int d) { return leaf(x, at, d); });
-      auto rn = region_of(y.g, n, [&](NodeId at, int d) { return leaf(y, at, d); });
-      if (!rm || !rn) return false;
-      size_t size = rm->graph.size() + rn->graph.size();
-      if (size > 400) return false;
-      if (size == smaller) continue;  // the inputs were reached before
-      smaller = size;
+      auto rm = region_of(x.g, m, [&](NodeId at) { return at == m ? -1 : leaf(x, at); });
+      auto rn = region_of(y.g, n, [&](NodeId at) { return at == n ? -1 : leaf(y, at); });
+      if (!rm || !rn || rm->graph.size() + rn->graph.size() > 400) return false;
       RegionResult r =
           compare_regions(*rm, *rn, options_.seed + 100, options_.max_region_operations);
       if (r.equal) {
         ++v.regions[r.method];
         return true;
       }
+      if (used.empty()) return false;
+      auto later = [](const auto& p, const auto& q) { return p.second < q.second; };
+      cut.erase(std::max_element(used.begin(), used.end(), later)->first);
     }
     return false;
   }

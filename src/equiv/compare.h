@@ -9,7 +9,7 @@
 // the cut:
 //   symbols   random residues, exp exact, other functions uninterpreted (ops/symbol.h)
 //   integers  exact, for max, relu, pooling and comparisons
-//   doubles   the rest, and constants that were folded: within the rounding of one constant
+//   doubles   sums and products whose constants were folded: within the rounding of a constant
 #pragma once
 
 #include <cstdint>

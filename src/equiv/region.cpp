@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "base/rng.h"
 #include "ops/families.h"
@@ -13,21 +14,20 @@
 namespace emend {
 
 std::optional<Region> region_of(const Graph& g, NodeId root,
-                                const std::function<int(NodeId, int)>& leaf_of) {
-  // Distance from the root, the longest way would be costly: the shortest is enough.
-  std::map<NodeId, int> depth = {{root, 0}};
+                                const std::function<int(NodeId)>& leaf_of) {
+  std::set<NodeId> reached = {root};
   std::map<NodeId, int> leaf;
   std::vector<NodeId> queue = {root};
   for (size_t i = 0; i < queue.size(); ++i) {
     NodeId n = queue[i];
-    int which = leaf_of(n, depth[n]);
+    int which = leaf_of(n);
     if (which >= 0) {
       leaf[n] = which;
       continue;
     }
     if (g.nodes[n].op == kInputOp) return std::nullopt;
     for (NodeId a : g.nodes[n].args) {
-      if (depth.emplace(a, depth[n] + 1).second) queue.push_back(a);
+      if (reached.insert(a).second) queue.push_back(a);
     }
   }
   Region r;
@@ -42,7 +42,7 @@ std::optional<Region> region_of(const Graph& g, NodeId root,
     }
     made[n] = it->second;
   }
-  for (auto& [n, d] : depth) {  // ids ascend: operands come before users
+  for (NodeId n : reached) {  // ids ascend: operands come before users
     if (made.contains(n)) continue;
     const Node& node = g.nodes[n];
     if (node.op == kConstantOp) {
@@ -177,6 +177,54 @@ std::optional<bool> agree(const Region& a, const Region& b, Arithmetic how, Draw
   return std::nullopt;
 }
 
+// A comparison of the position, as concat makes it, not of a value.
+bool is_position(const Scalar& s, const Instr& compares) {
+  return compares.fn == Fn::lt && s.code[static_cast<size_t>(compares.a)].fn == Fn::iter &&
+         s.code[static_cast<size_t>(compares.b)].fn == Fn::constant;
+}
+
+// Does the root depend on the leaves by sums and products alone? Only then does a difference in a
+// constant reach the root in proportion: tanh or a clip would squash it below any tolerance.
+bool is_polynomial(const Graph& g) {
+  IdVec<NodeId, char> varies(g.size(), 0);
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    varies[id] = n.op == kInputOp;
+    for (NodeId a : n.args) varies[id] |= varies[a];
+    if (!varies[id] || n.op == kInputOp || n.op == kGetOp) continue;
+    const OpDef& def = op_def(n);
+    std::vector<Type> types;
+    for (NodeId a : n.args) {
+      if (!g.types[a].is_tensor()) return false;
+      types.push_back(g.types[a]);
+    }
+    if (def.expand && !def.means && def.body.empty()) {
+      // Which operands vary is not passed on: a composite counts as if all did.
+      if (!is_polynomial(expansion(def, n.attrs, types))) return false;
+      continue;
+    }
+    if (!def.means && def.body.empty()) {
+      if (!def.has(raw_moves)) return false;
+      continue;
+    }
+    Meaning m = meaning_of(def, n.attrs, types);
+    if (m.reduce != Reduce::none && m.reduce != Reduce::sum) return false;
+    bool divides_by_constant = n.args.size() == 2 && !varies[n.args[1]];
+    for (const Scalar* s : {&m.body, &m.finish}) {
+      for (const Instr& in : s->code) {
+        bool fine = info(in.fn).arity == 0 ||
+                    (in.fn == Fn::lt && s == &m.body && is_position(*s, in)) || in.fn == Fn::add ||
+                    in.fn == Fn::sub || in.fn == Fn::mul || in.fn == Fn::neg ||
+                    (in.fn == Fn::div && (divides_by_constant || s == &m.finish)) ||
+                    (in.fn == Fn::select && is_position(*s, s->code[static_cast<size_t>(in.a)]));
+        if (!fine) return false;
+      }
+    }
+  }
+  return true;
+}
+
 // Tables that only one side has are not exercised row by row by random indices.
 bool looks_up_own_table(const Graph& g) {
   for (const Node& n : g.nodes) {
@@ -236,6 +284,7 @@ RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed,
     }
     if (all) return {true, "integers"};
   }
+  if (!is_polynomial(a.graph) || !is_polynomial(b.graph)) return {};
   double tolerance = rounding_of(a.graph, b.graph);
   for (double reach : magnitudes) {
     if (agree(a, b, Arithmetic::real64, {seed + 50, reach}, tolerance) != true) return {};

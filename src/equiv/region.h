@@ -16,10 +16,10 @@ struct Region {
   std::vector<int> leaves;  // per input: which value of the cut it stands for
 };
 
-// Walks back from `root`; `leaf_of(n, depth)` says which value of the cut stands for node n at this
-// distance, or -1 to go on through it. nullopt when an input of the program would not be a leaf.
+// Walks back from `root`; `leaf_of(n)` says which value of the cut stands for node n, or -1 to go
+// on through it. nullopt when an input of the program would not be a leaf.
 std::optional<Region> region_of(const Graph& g, NodeId root,
-                                const std::function<int(NodeId, int depth)>& leaf_of);
+                                const std::function<int(NodeId)>& leaf_of);
 
 struct RegionResult {
   bool equal = false;
