@@ -63,6 +63,19 @@ struct Scope {
   }
 };
 
+// Gradient names values of the graph around it by attributes: they become captured values, in the
+// order xs, zs, y.
+std::vector<std::string> values_named_by(const OnnxNode& node) {
+  std::vector<std::string> names;
+  if (node.type != "Gradient" || node.domain != "ai.onnx.preview.training") return names;
+  for (const char* list : {"xs", "zs"}) {
+    for (auto& name : node.attributes.get_or<std::vector<std::string>>(list, {}))
+      names.push_back(std::move(name));
+  }
+  names.push_back(node.attributes.get_or<std::string>("y", ""));
+  return names;
+}
+
 // Names that a node refers to, its subgraphs' free names included.
 void add_used_names(const onnx::Node& n, std::unordered_set<std::string>& used);
 
@@ -225,6 +238,7 @@ class Structure {
     while (n.output[outputs - 1].empty()) --outputs;
     node.outputs = static_cast<int64_t>(outputs);
     node.attributes = attributes_of(n, scope, operands, node.captures);
+    for (const std::string& name : values_named_by(node)) operands.push_back(scope.find(name));
     if (scope.main) node.result = declared_result(n, outputs);
     NodeId made = add_onnx_node(scope.b, node, operands);
     if (outputs == 1) return scope.define(n.output[0], made);

@@ -42,6 +42,29 @@ std::vector<NodeId> OnnxWriter::emit(const std::string& onnx_type, std::vector<N
   return items;
 }
 
+std::vector<Attrs::Entry> given_attributes(Attrs attrs) {
+  std::vector<Attrs::Entry> given;
+  for (const auto& [name, value] : attrs.entries()) {
+    bool empty = std::visit(
+        []<class T>(const T& v) {
+          if constexpr (std::is_same_v<T, Tensor>) return v.count() == 0;
+          if constexpr (requires {
+                          v.begin();
+                          v.empty();
+                        })
+            return v.empty();
+          return false;
+        },
+        value.storage());
+    // ONNX has no bools among attributes.
+    if (auto* flag = value.as<bool>())
+      given.emplace_back(name, int64_t{*flag});
+    else if (!empty)
+      given.emplace_back(name, value);
+  }
+  return given;
+}
+
 NodeId OnnxWriter::ints(const Dims& values) {
   return b.constant(Tensor::of_ints(values));
 }

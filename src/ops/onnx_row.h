@@ -87,6 +87,9 @@ class OnnxWriter {
   NodeId ints(const Dims& values);  // an i64 constant
 };
 
+// Attributes as ONNX has them, without those that say nothing: empty lists, texts and tensors.
+std::vector<Attrs::Entry> given_attributes(Attrs attrs);
+
 // An attribute that is an input of the ONNX node from version `since` on (until `before`).
 struct ShapeOperand {
   std::string attr;

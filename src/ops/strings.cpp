@@ -288,29 +288,9 @@ Value tfidf_eval(const EvalContext& c, const TfIdfVectorizer& a, Values v) {
   return Tensor::of_reals(c.result_dtype(), c.type.shape, scores);
 }
 
-// Attributes that say something: empty lists and texts are ONNX's "not given".
-std::vector<Attrs::Entry> without_empty(Attrs attrs) {
-  std::vector<Attrs::Entry> given;
-  for (const auto& [name, value] : attrs.entries()) {
-    bool empty = std::visit(
-        [](const auto& v) {
-          if constexpr (requires {
-                          v.empty();
-                          v.size();
-                        })
-            return v.empty();
-          return false;
-        },
-        value.storage());
-    if (empty) continue;
-    given.emplace_back(name, value.as<bool>() ? AttrValue(int64_t{*value.as<bool>()}) : value);
-  }
-  return given;
-}
-
 OnnxRow row(const char* type, int since) {
   return {.type = type, .since = since, .raise = [type](OnnxWriter& w) {
-            return w.emit(type, w.args, without_empty(w.attrs));
+            return w.emit(type, w.args, given_attributes(w.attrs));
           }};
 }
 

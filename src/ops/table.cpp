@@ -44,6 +44,8 @@ std::vector<OpDef> host_math_ops();
 std::vector<OpDef> quantize_ops();
 std::vector<OpDef> recurrent_ops();
 std::vector<OpDef> derivative_ops();
+std::vector<OpDef> ml_model_ops();
+std::vector<OpDef> gradient_ops();
 std::vector<OpDef> opaque_ops();
 
 namespace {
@@ -88,6 +90,8 @@ std::vector<OpDef> make_table() {
            quantize_ops,
            recurrent_ops,
            derivative_ops,
+           ml_model_ops,
+           gradient_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));

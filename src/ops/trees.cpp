@@ -168,13 +168,7 @@ Result<std::vector<NodeId>> tree_lower(OnnxCall& c) {
 }
 
 std::vector<NodeId> tree_raise(OnnxWriter& w) {
-  std::vector<Attrs::Entry> given;
-  for (const auto& [name, value] : w.attrs.entries()) {
-    bool empty = (value.as<Tensor>() && value.as<Tensor>()->count() == 0) ||
-                 (value.as<Dims>() && value.as<Dims>()->empty());
-    if (!empty) given.emplace_back(name, value);
-  }
-  return w.emit("TreeEnsemble", w.args, given, 1, "ai.onnx.ml");
+  return w.emit("TreeEnsemble", w.args, given_attributes(w.attrs), 1, "ai.onnx.ml");
 }
 
 }  // namespace
