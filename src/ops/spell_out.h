@@ -1,5 +1,5 @@
 // An elementwise operator as a graph of the operators that are its body's primitive functions: the
-// way to write one where ONNX has no name for it yet (gelu before opset 20).
+// way to write one where ONNX has no name for it yet.
 #pragma once
 
 #include <optional>
