@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "ops/control.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/onnx_lower.h"
-#include "ops/onnx_raise.h"
 #include "ops/subgraph.h"
 #include "ops/table.h"
 
@@ -39,15 +37,26 @@ class BodyBuilder {
     return inner;
   }
 
+  // The value of a constant, or of what is captured and known outside.
+  std::optional<Tensor> known(NodeId n) const {
+    if (b.graph().is_constant(n)) return b.graph().constant(n);
+    auto it = outer_.find(n);
+    return it == outer_.end() ? std::nullopt : call_.value_of(it->second);
+  }
+
+  // Is the condition that a body gave true? Nothing if that is not known.
+  std::optional<bool> known_condition(NodeId n) const {
+    auto value = known(n);
+    if (!value) return std::nullopt;
+    return single_integer(*value, "a loop's condition") != 0;
+  }
+
   Result<Ids> lower(const Graph& onnx, Args args) {
     if (onnx.inputs.size() != args.size()) {
       throw Error(str("a body of ", call_.node.type, " has ", onnx.inputs.size(),
                       " inputs where there are ", args.size()));
     }
-    Ids results = lower_into(b, onnx, args, [this](NodeId n) -> std::optional<Tensor> {
-      auto it = outer_.find(n);
-      return it == outer_.end() ? std::nullopt : call_.value_of(it->second);
-    });
+    Ids results = lower_into(b, onnx, args, [this](NodeId n) { return known(n); });
     for (const Node& n : b.graph().nodes) {
       if (op_def(n).kind == Kind::opaque)
         return fail("its body has a node that waits for run time: ", n.attrs.as<OnnxNode>().type);
@@ -130,9 +139,7 @@ Result<Ids> make_loop(OnnxCall& c, const StaticLoop& from) {
   auto results = body.lower(body_of(c.node, "body"), args);
   if (!results) return Failure{results.error()};
   if (from.is_onnx_loop) {
-    const Graph& g = body.b.graph();
-    if (results->empty() || !g.is_constant((*results)[0]) ||
-        single_integer(g.constant((*results)[0]), "a loop's condition") == 0)
+    if (results->empty() || !body.known_condition((*results)[0]).value_or(false))
       return fail("its condition is known only at run time");
     results->erase(results->begin());
   }
@@ -153,6 +160,84 @@ Result<Ids> make_loop(OnnxCall& c, const StaticLoop& from) {
   return c.b.get_all(*node);
 }
 
+// A loop of more nodes than this is not written out step by step.
+constexpr int64_t kMaxUnrolled = 2048;
+
+// Step after step in a row: for states that change their types or are sequences, which dissolve
+// then. Built on its own first, since it may turn out not to be possible.
+class Unrolling {
+ public:
+  explicit Unrolling(OnnxCall& c) : call_(c), body_(c) {}
+
+  Result<Ids> run(const StaticLoop& from) {
+    const Graph& onnx = body_of(call_.node, "body");
+    if (from.trips > kMaxUnrolled / static_cast<int64_t>(onnx.size() + 1))
+      return fail("it is too long to be written out step by step");
+    Ids states = bring(from.states), captured = bring(call_.captured);
+    std::vector<Ids> outputs;
+    for (int64_t step = 0; step < from.trips; ++step) {
+      Ids args = {body_.b.constant(Tensor::of_int(step)),
+                  body_.b.constant(Tensor::of_int(1, DType::boolean))};
+      args.insert(args.end(), states.begin(), states.end());
+      args.insert(args.end(), captured.begin(), captured.end());
+      auto results = body_.lower(onnx, args);
+      if (!results) return Failure{results.error()};
+      if (results->size() < states.size() + 1)
+        throw Error("Loop: the body gives fewer results than there are states");
+      auto goes_on = body_.known_condition((*results)[0]);
+      if (!goes_on) return fail("its condition is known only at run time");
+      std::copy_n(results->begin() + 1, states.size(), states.begin());
+      outputs.resize(results->size() - 1 - states.size());
+      for (size_t i = 0; i < outputs.size(); ++i)
+        outputs[i].push_back((*results)[1 + states.size() + i]);
+      if (!*goes_on) break;
+    }
+    if (outputs.empty() && onnx.outputs.size() > 1 + states.size())
+      return fail("it makes no step, and what it would give is not known");
+    for (const Ids& parts : outputs) {
+      auto whole = stack(parts);
+      if (!whole) return Failure{whole.error()};
+      states.push_back(*whole);
+    }
+    for (size_t i = 0; i < states.size(); ++i) body_.b.output(str("y", i), states[i]);
+    return splice(call_.b, std::move(body_.b).build(), operands_);
+  }
+
+ private:
+  // Outer values as inputs; a sequence of known items stays one.
+  Ids bring(Args outer) {
+    Ids inner;
+    for (NodeId n : outer) {
+      Node node = call_.b.graph().nodes[n];
+      if (op_def(node).name == "sequence") {
+        inner.push_back(
+            body_.b.try_op(node.op, bring(Args(node.args.data(), node.args.size())), node.attrs)
+                .value_or_throw());
+      } else {
+        inner.push_back(body_.capture(Args(&n, 1))[0]);
+        operands_.push_back(n);
+      }
+    }
+    return inner;
+  }
+
+  Result<NodeId> stack(const Ids& parts) {
+    Ids rows;
+    for (NodeId n : parts) {
+      if (body_.b.type(n) != body_.b.type(parts[0]) || !body_.b.type(n).is_tensor())
+        return fail("its outputs differ in type");
+      Dims shape = body_.b.shape(n);
+      shape.insert(shape.begin(), 1);
+      rows.push_back(body_.b.op("reshape", {n}, Reshape{shape}));
+    }
+    return body_.b.op("concat", rows, to_attrs(Axis{0}));
+  }
+
+  OnnxCall& call_;
+  BodyBuilder body_;
+  Ids operands_;
+};
+
 Result<Ids> loop_lower(OnnxCall& c) {
   if (!c.has(0)) return fail("it runs until its condition is false");
   StaticLoop from{.is_onnx_loop = true};
@@ -164,11 +249,16 @@ Result<Ids> loop_lower(OnnxCall& c) {
     if (!condition) return fail("its condition is known only at run time");
     if (single_integer(*condition, "a loop's condition") == 0) from.trips = 0;
   }
+  bool tensors = true;
   for (size_t i = 2; i < c.inputs.size(); ++i) {
-    if (!c.type(i).is_tensor()) return fail("a state is ", to_text(c.type(i)));
+    tensors = tensors && c.type(i).is_tensor();
     from.states.push_back(c.inputs[i]);
   }
-  return make_loop(c, from);
+  auto loop = tensors ? make_loop(c, from) : fail("a state is no tensor");
+  if (loop) return loop;
+  auto unrolled = Unrolling(c).run(from);
+  if (unrolled) return unrolled;
+  return fail(loop.error(), "; ", unrolled.error());
 }
 
 // The axes and directions of a Scan of opset 9 or more, axes counted from the front.
@@ -268,141 +358,6 @@ Result<Ids> scan_with_batch_lower(OnnxCall& c) {
   Ids results;
   for (const Ids& p : parts) results.push_back(c.b.op("concat", p, to_attrs(Axis{0})));
   return results;
-}
-
-// --- back to ONNX ---
-
-Ids emit_with_bodies(OnnxWriter& w, OnnxNode node, const Ids& inputs, Args captured) {
-  node.version = w.opset;
-  Ids operands;
-  for (NodeId n : inputs) {
-    node.present.push_back(n.valid());
-    if (n.valid()) operands.push_back(n);
-  }
-  operands.insert(operands.end(), captured.begin(), captured.end());
-  NodeId made = add_onnx_node(w.b, node, operands);
-  if (node.outputs == 1) return {made};
-  return w.b.get_all(made);
-}
-
-Ids if_raise(OnnxWriter& w) {
-  auto a = w.attrs.as<If>();
-  Ids captured;  // once for each branch
-  for (int branch = 0; branch < 2; ++branch)
-    captured.insert(captured.end(), w.args.begin() + 1, w.args.end());
-  auto each = static_cast<int64_t>(w.args.size() - 1);
-  OnnxNode node{.type = "If",
-                .attributes = Attrs({{"then_branch", GraphRef(raise_onnx(*a.then_body, w.opset))},
-                                     {"else_branch", GraphRef(raise_onnx(*a.else_body, w.opset))}}),
-                .outputs = static_cast<int64_t>(w.type.items.size()),
-                .captures = {each, each}};
-  return emit_with_bodies(w, node, {w.args[0]}, captured);
-}
-
-// A body of `onnx` nodes with other inputs than the loop's own: inside it, an OnnxWriter's emit is
-// at hand, and every operand of the loop can be an input.
-struct RaisedBody {
-  GraphBuilder b;
-  int64_t opset;
-  NodeId emit(const std::string& type, const Ids& inputs, std::vector<Attrs::Entry> attributes) {
-    OnnxNode node{.type = type,
-                  .version = opset,
-                  .attributes = Attrs(std::move(attributes)),
-                  .present = Dims(inputs.size(), 1)};
-    return add_onnx_node(b, node, inputs);
-  }
-};
-
-// Scan: the iteration's number, where the body uses it, is one more scanned tensor.
-Ids raise_as_scan(OnnxWriter& w, const Loop& a) {
-  const Graph& body = *a.body;
-  auto states = static_cast<size_t>(a.states), scanned = a.scan_axes.size();
-  bool counts = use_counts(body)[body.inputs[0].node] > 0;
-  RaisedBody r{.opset = w.opset};
-  Ids inputs(w.args.begin(), w.args.begin() + static_cast<int64_t>(states + scanned));
-  Ids args(1);
-  auto take = [&](size_t from, size_t to) {
-    for (size_t i = from; i < to; ++i)
-      args.push_back(r.b.input(str("x", i), body.types[body.inputs[i].node]));
-  };
-  Loop s = a;
-  take(1, 1 + states + scanned);
-  if (counts) {
-    args[0] = r.b.input("iteration", body.types[body.inputs[0].node]);
-    Dims numbers(static_cast<size_t>(a.trips));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    inputs.push_back(w.ints(numbers));
-    s.scan_axes.push_back(0);
-    s.scan_reverse.push_back(0);
-  } else {
-    args[0] = r.b.constant(Tensor::of_int(0));  // stands for what nothing reads
-  }
-  take(1 + states + scanned, body.inputs.size());
-  Ids results = splice(r.b, raise_onnx(body, w.opset), args);
-  for (size_t i = 0; i < results.size(); ++i) r.b.output(str("y", i), results[i]);
-  OnnxNode node{.type = "Scan",
-                .attributes = Attrs({{"body", GraphRef(std::move(r.b).build())},
-                                     {"num_scan_inputs", static_cast<int64_t>(s.scan_axes.size())},
-                                     {"scan_input_axes", s.scan_axes},
-                                     {"scan_input_directions", s.scan_reverse},
-                                     {"scan_output_axes", s.output_axes},
-                                     {"scan_output_directions", s.output_reverse}}),
-                .outputs = static_cast<int64_t>(results.size()),
-                .captures = {static_cast<int64_t>(w.args.size() - states - scanned)}};
-  if (s.output_axes.empty())
-    node.attributes = node.attributes.without("scan_output_axes").without("scan_output_directions");
-  return emit_with_bodies(w, node, inputs, Args(w.args).subspan(states + scanned));
-}
-
-// Loop: scanned tensors are captured and gathered from; outputs are put in their order afterwards.
-Ids raise_as_loop(OnnxWriter& w, const Loop& a) {
-  const Graph& body = *a.body;
-  auto states = static_cast<size_t>(a.states), scanned = a.scan_axes.size();
-  RaisedBody r{.opset = w.opset};
-  NodeId iteration = r.b.input("iteration", Type::tensor(DType::i64, {}));
-  NodeId condition = r.b.input("condition", Type::tensor(DType::boolean, {}));
-  Ids args = {iteration}, captured;
-  for (size_t i = 0; i < states; ++i) args.push_back(r.b.input(str("state", i), w.types[i]));
-  for (size_t i = states; i < w.args.size(); ++i)
-    captured.push_back(r.b.input(str("captured", i - states), w.types[i]));
-  for (size_t i = 0; i < scanned; ++i) {
-    NodeId at = iteration;
-    if (a.scan_reverse[i])
-      at = r.emit("Sub", {r.b.constant(Tensor::of_int(a.trips - 1)), iteration}, {});
-    args.push_back(r.emit("Gather", {captured[i], at}, {{"axis", a.scan_axes[i]}}));
-  }
-  args.insert(args.end(), captured.begin() + static_cast<int64_t>(scanned), captured.end());
-  Ids results = splice(r.b, raise_onnx(body, w.opset), args);
-  r.b.output("condition_out", r.emit("Identity", {condition}, {}));
-  for (size_t i = 0; i < results.size(); ++i) r.b.output(str("y", i), results[i]);
-  OnnxNode node{.type = "Loop",
-                .attributes = Attrs({{"body", GraphRef(std::move(r.b).build())}}),
-                .outputs = static_cast<int64_t>(results.size()),
-                .captures = {static_cast<int64_t>(captured.size())}};
-  Ids inputs = {w.b.constant(Tensor::of_int(a.trips)),
-                w.b.constant(Tensor::of_int(1, DType::boolean))};
-  inputs.insert(inputs.end(), w.args.begin(), w.args.begin() + a.states);
-  Ids made = emit_with_bodies(w, node, inputs, Args(w.args).subspan(states));
-  for (size_t i = 0; i < a.output_axes.size(); ++i) {
-    NodeId& y = made[states + i];
-    if (a.output_reverse[i]) {
-      Dims backwards(static_cast<size_t>(a.trips));
-      std::iota(backwards.rbegin(), backwards.rend(), 0);
-      y = w.emit("Gather", {y, w.ints(backwards)}, {{"axis", 0}})[0];
-    }
-    if (a.output_axes[i] == 0) continue;
-    Dims perm(w.type.items[states + i].shape.size() - 1);
-    std::iota(perm.begin(), perm.end(), 1);
-    perm.insert(perm.begin() + a.output_axes[i], 0);
-    y = w.emit("Transpose", {y}, {{"perm", perm}})[0];
-  }
-  return made;
-}
-
-Ids loop_raise(OnnxWriter& w) {
-  auto a = w.attrs.as<Loop>();
-  bool as_scan = w.opset >= 9 && !a.scan_axes.empty();
-  return as_scan ? raise_as_scan(w, a) : raise_as_loop(w, a);
 }
 
 // --- on the host ---

@@ -142,7 +142,8 @@ TEST(OnnxLoop, TripsFromRunTimeMayBeNone) {
   }
 }
 
-TEST(OnnxLoop, StatesMayGrow) {
+// s = Loop(trips, s0): s' = s and s in a row
+Graph doubling(std::optional<int64_t> trips) {
   GraphBuilder body;
   body.input("i", kIndex);
   NodeId condition = body.input("c", kBool), s = body.input("s", Type::tensor(DType::f32, {1}));
@@ -150,15 +151,54 @@ TEST(OnnxLoop, StatesMayGrow) {
   body.output("s", onnx(body, "Concat", {s, s}, {{"axis", 0}}));
   GraphBuilder b;
   NodeId s0 = b.input("s0", Type::tensor(DType::f32, {1}));
-  b.output("s",
-           onnx(b, "Loop",
-                {b.constant(Tensor::of_int(3)), b.constant(Tensor::of_int(1, DType::boolean)), s0},
-                {{"body", GraphRef(std::move(body).build())}}));
-  Lowered low = lower_onnx(std::move(b).build());
-  ASSERT_EQ(low.deferred.size(), 1u);
-  EXPECT_NE(low.deferred[0].find("state 0 changes"), std::string::npos) << low.deferred[0];
+  NodeId n = trips ? b.constant(Tensor::of_int(*trips)) : b.input("n", kIndex);
+  NodeId always = b.constant(Tensor::of_int(1, DType::boolean));
+  b.output("s", onnx(b, "Loop", {n, always, s0}, {{"body", GraphRef(std::move(body).build())}}));
+  return std::move(b).build();
+}
+
+TEST(OnnxLoop, OfFewTripsWithGrowingStatesIsWrittenOut) {
+  Lowered low = lower_onnx(doubling(3));
+  EXPECT_TRUE(low.deferred.empty());
+  EXPECT_FALSE(has_op(low.graph, "loop"));
+  EXPECT_EQ(low.graph.types[low.graph.outputs[0].node], Type::tensor(DType::f32, {8}));
   auto out = evaluate(low.graph, std::vector<Value>{reals({1}, {7})});
   EXPECT_EQ(out[0].tensor, reals({8}, std::vector<double>(8, 7)));
+}
+
+TEST(OnnxLoop, StatesMayGrowOnTheHost) {
+  Lowered low = lower_onnx(doubling({}));
+  EXPECT_EQ(low.deferred.size(), 1u);
+  auto out = evaluate(low.graph, std::vector<Value>{reals({1}, {7}), Tensor::of_int(2)});
+  EXPECT_EQ(out[0].tensor, reals({4}, {7, 7, 7, 7}));
+}
+
+TEST(OnnxLoop, OfManyTripsWithGrowingStatesSaysWhyItWaits) {
+  Lowered low = lower_onnx(doubling(100000));
+  ASSERT_EQ(low.deferred.size(), 1u);
+  EXPECT_NE(low.deferred[0].find("state 0 changes"), std::string::npos) << low.deferred[0];
+}
+
+TEST(OnnxLoop, CollectsASequenceThatDissolves) {
+  GraphBuilder body;
+  NodeId i = body.input("i", kIndex), condition = body.input("c", kBool),
+         s = body.input("s", Type::sequence(Type::any()));
+  NodeId x = body.input("x", Type::tensor(DType::i64, {2}));
+  body.output("c", condition);
+  body.output("s", onnx(body, "SequenceInsert", {s, onnx(body, "Mul", {x, i})}));
+  GraphBuilder b;
+  NodeId outer = b.input("x", Type::tensor(DType::i64, {2}));
+  NodeId empty = onnx(b, "SequenceEmpty", {}, {{"dtype", 7}});
+  NodeId loop = onnx(
+      b, "Loop",
+      {b.constant(Tensor::of_int(3)), b.constant(Tensor::of_int(1, DType::boolean)), empty, outer},
+      {{"body", GraphRef(std::move(body).build())}}, 1, 1);
+  b.output("y", onnx(b, "ConcatFromSequence", {loop}, {{"axis", 0}}));
+  Lowered low = lower_onnx(std::move(b).build());
+  EXPECT_TRUE(low.deferred.empty());
+  EXPECT_FALSE(has_op(low.graph, "sequence"));
+  auto out = evaluate(low.graph, std::vector<Value>{Tensor::of_ints({1, 2})});
+  EXPECT_EQ(out[0].tensor.ints(), (Dims{0, 0, 1, 2, 2, 4}));
 }
 
 TEST(OnnxScan, IsALoopAndGoesBack) {
