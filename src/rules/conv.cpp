@@ -32,6 +32,11 @@ std::vector<Rule> conv_rules() {
       finish("gemm-addend", "(add (gemm[?a] ?x ?w) ?b)", "(gemm[?a, beta=1] ?x ?w ?b)", {}, "x:[a,b] w:[b,c] b:~[a,c]"),
       finish("gemm-transposed", "(gemm[?a, trans_b=false] ?x (transpose[perm=[1,0]] ?w) ?b)", "(gemm[?a, trans_b=true] ?x ?w ?b)", {}, "x:[a,b] w:[c,b] b:~[a,c]"),
 
+      finish("gemm-batched", "(reshape[?s] (add (matmul ?x ?w) ?b))", "(reshape[?s] (gemm (reshape[shape=(flattened ?x)] ?x) ?w ?b))", {"(has_rank ?x 3)", "(has_rank ?w 2)", "(has_rank ?b 1)"}, "x:[a,d,b] w:[b,c] b:~[c]"),
+      finish("gemm-above-reshape", "(add (matmul (reshape[shape=?s] ?x) ?w) ?b)", "(reshape[shape=(with_last ?s (dim ?w 1))] (gemm (reshape[shape=(flattened ?s)] ?x) ?w ?b))",
+             {"(has_rank ?w 2)", "(has_rank ?b 1)", "(negative (difference 2 (length ?s)))"}, "x:[a,d,2,3] w:[6,c] b:~[c]"),
+      finish("unary-above-reshape", "(?f:unary (reshape[?s] (gemm[?a] ?x ?w ?b)))", "(reshape[?s] (?f (gemm[?a] ?x ?w ?b)))", {}, "x:[a,b] w:[b,c] b:[c]"),
+
       // Linear in both operands. Where shapes broadcast these are false: a border of zeros is not a border of y.
       reassociating(both("conv-adds-inputs",  "(conv[?a] (add ?x ?y) ?w)", "(add (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
       reassociating(both("conv-adds-weights", "(conv[?a] ?x (add ?w ?v))", "(add (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),

@@ -272,6 +272,19 @@ Answer unsqueezed_axis(Facts a) {
   return AttrValue(found);
 }
 
+Answer flattened(Facts a) {
+  const Dims& s = std::holds_alternative<Operand>(a[0]) ? shape(a[0]) : dims(a[0]);
+  if (s.empty()) return fail("a scalar");
+  return AttrValue(Dims{count(std::span(s).first(s.size() - 1)), s.back()});
+}
+
+Answer with_last(Facts a) {
+  Dims out = dims(a[0]);
+  if (out.empty()) return fail("a scalar");
+  out.back() = integer(a[1]);
+  return AttrValue(out);
+}
+
 Answer list(Facts a) {
   Dims out;
   for (const Fact& f : a) out.push_back(integer(f));
@@ -294,6 +307,8 @@ std::vector<RuleFunction> make_table() {
       {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
       {"elements", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0]))); }, "how many"},
       {"unsqueezed_axis", 3, 3, unsqueezed_axis, "operand, shape, k: the operand's dimension that is k of the shape, but for ones"},
+      {"flattened", 1, 1, flattened, "[rows, columns]: all dimensions but the last as one"},
+      {"with_last", 2, 2, with_last, "a shape with another last dimension"},
       {"list", 1, -1, list, "of integers"},
       {"sum", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], plus); }, "of numbers or, item by item, of lists"},
       {"difference", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], minus); }, "of numbers or lists"},

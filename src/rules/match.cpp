@@ -1,5 +1,7 @@
 #include "rules/match.h"
 
+#include <algorithm>
+
 #include "ops/table.h"
 
 namespace emend {
@@ -34,8 +36,10 @@ class Matcher {
     if (!g_.is_constant(node)) return false;
     const Tensor& t = g_.constant(node);
     if (t.dtype() == DType::string || is_complex(t.dtype()) || t.count() == 0) return false;
+    // As near as the dtype comes: a rule says 0.1, a program the float next to it.
+    double nearest = Tensor::of_real(number, t.dtype()).real(0);
     for (int64_t i = 0; i < t.count(); ++i) {
-      if (t.real(i) != number) return false;
+      if (t.real(i) != nearest) return false;
     }
     return true;
   }
@@ -45,9 +49,10 @@ class Matcher {
     const Node& n = g_.nodes[node];
     const OpDef& def = op_def(n);
     if (p.variable < 0 && p.op != n.op) return;
-    size_t fixed = p.args.size();
-    bool repeats = fixed && p.args.back().repeated;
-    if (repeats ? n.args.size() + 1 < fixed : n.args.size() != fixed) return;
+    auto repeats =
+        std::count_if(p.args.begin(), p.args.end(), [](const Pattern& a) { return a.repeated; });
+    size_t fixed = p.args.size() - static_cast<size_t>(repeats);
+    if (repeats ? n.args.size() < fixed : n.args.size() != fixed) return;
     Match start = m;
     start.nodes.push_back(node);
     if (p.variable >= 0) {
@@ -57,22 +62,39 @@ class Matcher {
     } else if (!match_attrs(p, def, n.attrs, repetition, start.substitution)) {
       return;
     }
-    match_args(p, n.args, false, repetition, start, out);
-    if (def.has(commutative) && fixed == 2 && !repeats && n.args[0] != n.args[1])
-      match_args(p, n.args, true, repetition, start, out);
+    match_args({p.args, n.args, repetition}, start, out);
+    if (def.has(commutative) && fixed == 2 && !repeats && n.args[0] != n.args[1]) {
+      NodeId swapped[] = {n.args[1], n.args[0]};
+      match_args({p.args, swapped, repetition}, start, out);
+    }
   }
 
-  void match_args(const Pattern& p, Args args, bool swapped, int repetition, const Match& start,
-                  std::vector<Match>& out) {
-    std::vector<Match> now = {start};
-    for (size_t i = 0; i < args.size() && !now.empty(); ++i) {
-      const Pattern& a = p.args[std::min(i, p.args.size() - 1)];
-      int r = a.repeated ? static_cast<int>(i - (p.args.size() - 1)) : repetition;
-      std::vector<Match> next;
-      for (const Match& m : now) match(a, args[swapped ? 1 - i : i], r, m, next);
-      now = std::move(next);
+  // What is left to match of a node's operands.
+  struct Rest {
+    std::span<const Pattern> patterns;
+    Args args;
+    int repetition;  // of the pattern around
+    int taken = 0;   // operands that the first pattern has already taken, if it is repeated
+  };
+
+  void match_args(const Rest& rest, const Match& m, std::vector<Match>& out) {
+    if (rest.patterns.empty()) {
+      if (rest.args.empty()) out.push_back(m);
+      return;
     }
-    for (Match& m : now) out.push_back(std::move(m));
+    const Pattern& first = rest.patterns[0];
+    auto others = rest.patterns.subspan(1);
+    if (first.repeated) match_args({others, rest.args, rest.repetition}, m, out);
+    if (rest.args.empty()) return;
+    std::vector<Match> next;
+    match(first, rest.args[0], first.repeated ? rest.taken : rest.repetition, m, next);
+    for (const Match& n : next) {
+      if (first.repeated) {
+        match_args({rest.patterns, rest.args.subspan(1), rest.repetition, rest.taken + 1}, n, out);
+      } else {
+        match_args({others, rest.args.subspan(1), rest.repetition}, n, out);
+      }
+    }
   }
 
   bool match_attrs(const Pattern& p, const OpDef& def, Attrs attrs, int repetition,

@@ -7,8 +7,8 @@
 //                             have their default values
 //   0, 1, -2.5                a constant all of whose elements are that number; on the right a
 //                             scalar of the result's dtype, as is an attribute variable there
-//   (concat[?a] (relu ?x*)...)   repeated for all remaining operands: variables with a star take
-//                             one value each time, the others are shared; ?x*... is a plain rest
+//   (concat[?a] (relu ?x*)...)   repeated for any number of operands: variables with a star take
+//                             one value each time, the others are shared; ?x*... is any operands
 //   (at ?i ?x*)               on the right: the i-th of a starred variable
 //   (?f:unary ?x)             an operator variable (of a class): binds operator and attributes
 //
@@ -48,7 +48,7 @@ struct Pattern {
   std::vector<std::pair<std::string, AttrExpr>> attrs;  // named attributes
   AttrExpr index;                                       // at: which one
   std::vector<Pattern> args;
-  bool repeated = false;  // stands for all remaining operands
+  bool repeated = false;  // stands for any number of operands
 };
 
 // The names of a rule's variables, without the question mark; a star at the end says that the

@@ -32,18 +32,14 @@ void check_functions(const AttrExpr& e) {
   for (const AttrExpr& a : e.args) check_functions(a);
 }
 
-// The left side is matched: it has no functions, and repeats only its last operand.
+// The left side is matched: it has no functions.
 void check_side(const Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
   for (const auto& [name, e] : p.attrs) {
     if (left && e.kind == AttrExpr::Kind::call) throw Error("functions stand on the right only");
     check_functions(e);
   }
-  for (size_t i = 0; i < p.args.size(); ++i) {
-    if (left && p.args[i].repeated && i + 1 < p.args.size())
-      throw Error("only the last operand can be repeated");
-    check_side(p.args[i], left);
-  }
+  for (const Pattern& a : p.args) check_side(a, left);
 }
 
 Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
