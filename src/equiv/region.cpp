@@ -75,6 +75,11 @@ double operation_count(const Graph& g) {
       total += operation_count(meaning_of(def, n.attrs, types));
     } else if (def.expand) {
       total += operation_count(expansion(def, n.attrs, types));
+    } else if (def.kind == Kind::scan) {
+      // A loop runs its body `trips` times; of two branches both count, since either may be taken.
+      auto trips = static_cast<double>(n.attrs.get_or<int64_t>("trips", 1));
+      for (const auto& [name, value] : n.attrs.entries())
+        if (auto* body = value.as<GraphRef>()) total += trips * operation_count(**body);
     } else if (g.types[id].is_tensor()) {
       total += static_cast<double>(count(g.types[id].shape));
     }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "equiv/compare.h"
+#include "equiv/region.h"
 #include "text/text.h"
 
 namespace emend {
@@ -75,6 +76,23 @@ TEST(Equiv, DifferencesAreSeenOrAtLeastNotCalledEqual) {
                     "graph(x: f32[2]) { return mul(x, constant f32[2]{0.5, 0.25001}) }")
                 .kind,
             Verdict::Kind::equal);
+}
+
+// h = h * w + x over five steps
+std::string horner(const std::string& step) {
+  return "graph(h: f32[3], x: f32[5,3], w: f32[]) { return get(loop[body=graph(i: i64[], s: "
+         "f32[3], v: f32[3], c: f32[]) { return s = " +
+         step + " }, trips=5, states=1, scan_axes=[0], scan_reverse=[0]](h, x, w)) }";
+}
+
+TEST(Equiv, LoopsAreRunInTheArithmeticOfTheComparison) {
+  EXPECT_EQUAL(horner("add(mul(s, c), v)"), horner("sub(v, mul(c, neg(s)))"), "symbols");
+  EXPECT_EQ(to_text(verdict(horner("add(mul(s, c), v)"), horner("add(mul(v, c), s)")).kind),
+            "different");
+}
+
+TEST(Equiv, ALoopCountsItsStepsOperations) {
+  EXPECT_EQ(operation_count(parse_graph(horner("add(mul(s, c), v)"))), 5 * 2 * 3);
 }
 
 }  // namespace
