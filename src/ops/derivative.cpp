@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/control.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/table.h"
@@ -171,18 +172,141 @@ std::vector<NodeId> composite_vjp(GraphBuilder& b, const OpDef& def, const Node&
   return results;
 }
 
+bool has_gradient(const Type& t) {
+  return t.is_tensor() && is_float(t.dtype);
+}
+
+NodeId or_zeros(GraphBuilder& b, NodeId grad, const Type& type) {
+  if (grad.valid()) return grad;
+  Broadcast to{type.shape};
+  return b.op("broadcast", {b.scalar(0, type.dtype)}, to);
+}
+
+// Backpropagation through time. The loop runs once more to record the states that its steps begin
+// with; then the steps are walked backwards, each through the derivatives of the body. What flows
+// from step to step are the gradients of the states and the sums of those of captured values.
+class LoopBackwards {
+ public:
+  LoopBackwards(GraphBuilder& b, const Node& node, Args grads)
+      : b_(b),
+        a_(node.attrs.as<Loop>()),
+        args_(node.args.begin(), node.args.end()),
+        grads_(grads.begin(), grads.end()),
+        states_(static_cast<size_t>(a_.states)),
+        captured_(states_ + a_.scan_axes.size()) {
+    for (NodeId n : args_) types_.push_back(b.type(n));
+  }
+
+  std::vector<NodeId> run() {
+    std::vector<NodeId> states = recorded_states();
+    LoopOperands back{.trips = a_.trips};
+    for (NodeId n : states) back.scanned.push_back({n, 0, true});
+    for (size_t i = states_; i < captured_; ++i) {
+      size_t k = i - states_;
+      back.scanned.push_back({args_[i], a_.scan_axes[k], !a_.scan_reverse[k]});
+      if (!has_gradient(types_[i])) continue;
+      back.output_axes.push_back(a_.scan_axes[k]);
+      back.output_reverse.push_back(!a_.scan_reverse[k]);
+    }
+    for (size_t k = 0; k < a_.output_axes.size(); ++k) {
+      if (grads_[states_ + k].valid())
+        back.scanned.push_back({grads_[states_ + k], a_.output_axes[k], !a_.output_reverse[k]});
+    }
+    for (size_t i = 0; i < args_.size(); ++i) {
+      bool is_state = i < states_, is_captured = i >= captured_;
+      if (is_captured) back.captured.push_back(args_[i]);
+      if ((is_state || is_captured) && has_gradient(types_[i]))
+        back.states.push_back(or_zeros(b_, is_state ? grads_[i] : NodeId(), types_[i]));
+    }
+    LoopResults done = add_loop(b_, back, [this](GraphBuilder& body, const LoopStep& s) {
+      return step_backwards(body, s);
+    });
+    std::vector<NodeId> results(args_.size());
+    size_t next_state = 0, next_output = 0;
+    for (size_t i = 0; i < args_.size(); ++i) {
+      if (!has_gradient(types_[i])) continue;
+      bool is_scanned = i >= states_ && i < captured_;
+      results[i] = is_scanned ? done.outputs[next_output++] : done.states[next_state++];
+    }
+    return results;
+  }
+
+ private:
+  std::vector<NodeId> recorded_states() {
+    LoopOperands again{.trips = a_.trips};
+    for (size_t i = 0; i < args_.size(); ++i) {
+      if (i < states_)
+        again.states.push_back(args_[i]);
+      else if (i < captured_)
+        again.scanned.push_back(
+            {args_[i], a_.scan_axes[i - states_], a_.scan_reverse[i - states_] != 0});
+      else
+        again.captured.push_back(args_[i]);
+    }
+    return add_loop(b_, again,
+                    [this](GraphBuilder& body, const LoopStep& s) -> LoopResults {
+                      std::vector<NodeId> in = {s.iteration};
+                      for (const auto* part : {&s.states, &s.slices, &s.captured})
+                        in.insert(in.end(), part->begin(), part->end());
+                      auto out = splice(body, *a_.body, in);
+                      out.resize(states_);
+                      return {.states = out, .outputs = s.states};
+                    })
+        .outputs;
+  }
+
+  // Slices: the states the step began with, its own slices, gradients of its outputs.
+  LoopResults step_backwards(GraphBuilder& body, const LoopStep& s) {
+    NodeId last = body.constant(Tensor::of_int(a_.trips - 1));
+    std::vector<NodeId> in = {body.op("sub", {last, s.iteration})};
+    in.insert(in.end(), s.slices.begin(), s.slices.begin() + static_cast<int64_t>(captured_));
+    in.insert(in.end(), s.captured.begin(), s.captured.end());
+    std::vector<NodeId> out = splice(body, *a_.body, in), of, seeds;
+    size_t next_state = 0, next_slice = captured_;
+    for (size_t i = 0; i < out.size(); ++i) {
+      bool known = i < states_ ? has_gradient(types_[i]) : grads_[i].valid();
+      if (!known) continue;
+      of.push_back(out[i]);
+      seeds.push_back(i < states_ ? s.states[next_state++] : s.slices[next_slice++]);
+    }
+    std::vector<NodeId> by(in.begin() + 1, in.end());
+    std::vector<NodeId> grads = gradients(body, of, seeds, by);
+    LoopResults results;
+    for (size_t i = 0; i < by.size(); ++i) {
+      Type type = body.type(by[i]);
+      if (!has_gradient(type)) continue;
+      if (i < states_) {
+        results.states.push_back(or_zeros(body, grads[i], type));
+      } else if (i < captured_) {
+        results.outputs.push_back(or_zeros(body, grads[i], type));
+      } else {
+        NodeId sum = s.states[next_state++];
+        results.states.push_back(grads[i].valid() ? body.op("add", {sum, grads[i]}) : sum);
+      }
+    }
+    return results;
+  }
+
+  GraphBuilder& b_;
+  Loop a_;
+  std::vector<NodeId> args_, grads_;
+  std::vector<Type> types_;
+  size_t states_, captured_;  // operands before captured_ are states, then scanned ones
+};
+
 }  // namespace
 
 std::vector<NodeId> vjp(GraphBuilder& b, Node node, Args grads) {
   const OpDef& def = op_def(node);
-  auto has_gradient = [&](NodeId n) { return b.type(n).is_tensor() && is_float(b.type(n).dtype); };
   std::vector<NodeId> results(node.args.size());
-  if (std::none_of(node.args.begin(), node.args.end(), has_gradient)) return results;
+  auto differentiable = [&](NodeId n) { return has_gradient(b.type(n)); };
+  if (std::none_of(node.args.begin(), node.args.end(), differentiable)) return results;
+  if (node.op == op_named("loop")) return LoopBackwards(b, node, grads).run();
   bool meaning = def.means || !def.body.empty();
   if (!meaning && def.expand) return composite_vjp(b, def, node, grads);
   if (!meaning) throw Error(str("the derivative of ", def.name, " is not known"));
   for (size_t i = 0; i < node.args.size(); ++i) {
-    if (!has_gradient(node.args[i])) continue;
+    if (!differentiable(node.args[i])) continue;
     results[i] = def.means ? meaning_vjp(b, def, node, i, grads[0])
                            : elementwise_vjp(b, def, node, i, grads[0]);
   }

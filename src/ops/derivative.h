@@ -3,6 +3,7 @@
 //   elementwise operators   the derivative of the body, written with plain elementwise operators
 //   index notation          one node per operand: what the meaning reads is added to (transposed.h)
 //   composites              through their expansion
+//   loops                   a loop backwards through the derivatives of the body
 // Integers, bools and places (indices) have no gradient; an invalid id stands for a gradient that
 // is zero. At kinks the derivative is that of one side; equal maxima share a gradient evenly.
 //

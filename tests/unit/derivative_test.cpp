@@ -34,18 +34,20 @@ bool is_real(const Tensor& t) {
   return is_float(t.dtype());
 }
 
-// The operator's (first) result as a program over its operands.
+// The operator's real results as a program over its operands.
 Graph program(const std::string& op, Attrs attrs, const std::vector<Tensor>& operands) {
   GraphBuilder b;
   std::vector<NodeId> args;
   for (const Tensor& t : operands) args.push_back(b.input("x", t.type()));
-  b.output("y", b.get_all(b.op(op, args, attrs))[0]);
+  for (NodeId y : b.get_all(b.op(op, args, attrs)))
+    if (is_float(b.dtype(y))) b.output("y", y);
   return std::move(b).build();
 }
 
-// The gradients of <y, seed> by all operands; an empty tensor where there is none.
+// The gradients of sum <y, seed> by all operands; an empty tensor where there is none.
 std::vector<Tensor> gradient_values(const std::string& op, Attrs attrs,
-                                    const std::vector<Tensor>& operands, const Tensor& seed,
+                                    const std::vector<Tensor>& operands,
+                                    const std::vector<Tensor>& seeds,
                                     Arithmetic arithmetic = Arithmetic::real64) {
   GraphBuilder b;
   std::vector<NodeId> args;
@@ -54,10 +56,14 @@ std::vector<Tensor> gradient_values(const std::string& op, Attrs attrs,
     args.push_back(b.input("x", t.type()));
     values.push_back(converted(t, arithmetic));
   }
-  NodeId y = b.get_all(b.op(op, args, attrs))[0];
-  NodeId s = b.input("seed", seed.type());
-  values.push_back(converted(seed, arithmetic));
-  auto grads = gradients(b, Args(&y, 1), Args(&s, 1), args);
+  std::vector<NodeId> of, with;
+  for (NodeId y : b.get_all(b.op(op, args, attrs)))
+    if (is_float(b.dtype(y))) of.push_back(y);
+  for (const Tensor& seed : seeds) {
+    with.push_back(b.input("seed", seed.type()));
+    values.push_back(converted(seed, arithmetic));
+  }
+  auto grads = gradients(b, of, with, args);
   for (NodeId g : grads)
     if (g.valid()) b.output("g", g);
   auto results = evaluate(std::move(b).build(), values, {.arithmetic = arithmetic});
@@ -67,15 +73,20 @@ std::vector<Tensor> gradient_values(const std::string& op, Attrs attrs,
   return all;
 }
 
-double inner(const Tensor& x, const Tensor& y) {
-  double sum = 0;
-  for (int64_t i = 0; i < x.count(); ++i) sum += x.real(i) * y.real(i);
-  return sum;
+std::vector<Value> run_all(const Graph& g, const std::vector<Tensor>& operands) {
+  std::vector<Value> in(operands.begin(), operands.end());
+  return evaluate(g, in, {.arithmetic = Arithmetic::real64});
 }
 
 Tensor run(const Graph& g, const std::vector<Tensor>& operands) {
-  std::vector<Value> in(operands.begin(), operands.end());
-  return evaluate(g, in, {.arithmetic = Arithmetic::real64})[0].tensor;
+  return run_all(g, operands)[0].tensor;
+}
+
+double inner(const std::vector<Value>& x, const std::vector<Tensor>& y) {
+  double sum = 0;
+  for (size_t k = 0; k < y.size(); ++k)
+    for (int64_t i = 0; i < y[k].count(); ++i) sum += x[k].tensor.real(i) * y[k].real(i);
+  return sum;
 }
 
 // --- Elementwise: whole vectors at once, points at kinks and outside the domain left out ---
@@ -102,7 +113,7 @@ void check_elementwise(const OpDef& def, Attrs attrs) {
   Tensor y = run(f, x);
   DType result = f.types[f.outputs[0].node].dtype;
   Tensor ones = Tensor::of_reals(result, {kPoints}, std::vector(kPoints, 1.0));
-  auto grads = gradient_values(def.name, attrs, x, ones);
+  auto grads = gradient_values(def.name, attrs, x, {ones});
   for (size_t k = 0; k < x.size(); ++k) {
     if (!is_real(x[k])) continue;
     auto lower = x, upper = x;
@@ -154,8 +165,9 @@ void check_row(const Row& row) {
   constexpr double kStep = 1e-5;
   Graph f = program(row.op, row.attrs, row.operands);
   Rng rng(11);
-  Tensor seed = random_tensor(rng, f.types[f.outputs[0].node].shape, -1, 1);
-  auto grads = gradient_values(row.op, row.attrs, row.operands, seed);
+  std::vector<Tensor> seeds;
+  for (const auto& o : f.outputs) seeds.push_back(random_tensor(rng, f.types[o.node].shape, -1, 1));
+  auto grads = gradient_values(row.op, row.attrs, row.operands, seeds);
   for (size_t k = 0; k < row.operands.size(); ++k) {
     if (!is_real(row.operands[k])) continue;
     ASSERT_EQ(grads[k].shape(), row.operands[k].shape()) << "operand " << k << " has no gradient";
@@ -163,7 +175,8 @@ void check_row(const Row& row) {
       auto lower = row.operands, upper = row.operands;
       lower[k] = moved(row.operands[k], -kStep, i);
       upper[k] = moved(row.operands[k], kStep, i);
-      double slope = (inner(run(f, upper), seed) - inner(run(f, lower), seed)) / (2 * kStep);
+      double slope =
+          (inner(run_all(f, upper), seeds) - inner(run_all(f, lower), seeds)) / (2 * kStep);
       ASSERT_NEAR(grads[k].real(i), slope, 1e-6 * (1 + std::abs(slope)))
           << "operand " << k << ", element " << i;
     }
@@ -177,6 +190,11 @@ std::vector<Row> rows() {
   auto positive = [&rng](Dims shape) { return random_tensor(rng, std::move(shape), 0.5, 2); };
   auto a = [](std::vector<Attrs::Entry> entries) { return Attrs(std::move(entries)); };
   using D = Dims;
+  using S = std::vector<std::string>;
+  Tensor lengths = Tensor::make(DType::i32, {2}, [](std::byte* out) {
+    store_int(DType::i32, out, 0, 3);
+    store_int(DType::i32, out, 1, 2);
+  });
   Tensor with_zeros =
       Tensor::of_reals(DType::f64, {3, 3}, std::vector<double>{1, 2, 3, 0, 2, 4, 0, 0, 5});
   Tensor places = Tensor::of_ints({2, 0, 2, -1}).reshaped({2, 2});
@@ -227,6 +245,12 @@ std::vector<Row> rows() {
       {"reduce_log_sum_exp", {x({3, 4})}, a({{"axes", D{0}}})},
       {"log_softmax", {x({2, 5})}},
       {"lrn", {x({1, 4, 2})}, a({{"size", 3}, {"alpha", 0.5}})},
+      {"rnn", {x({3, 2, 2}), x({1, 3, 2}), x({1, 3, 3})}, a({{"activations", S{"Tanh"}}, {"present", D{0, 0, 0, 0, 0}}})},
+      {"gru", {x({3, 2, 2}), x({2, 6, 2}), x({2, 6, 2}), x({2, 12}), lengths, x({2, 2, 2})},
+       a({{"activations", S{"Sigmoid", "Tanh", "Sigmoid", "Tanh"}}, {"direction", "bidirectional"}, {"linear_before_reset", true},
+          {"present", D{1, 1, 1, 0, 0}}})},
+      {"lstm", {x({2, 3, 2}), x({1, 8, 2}), x({1, 8, 2}), x({2, 1, 2}), x({2, 1, 2}), x({1, 6})},
+       a({{"activations", S{"Sigmoid", "Tanh", "Tanh"}}, {"direction", "reverse"}, {"layout", 1}, {"present", D{0, 0, 1, 1, 1}}})},
       {"softmax", {x({2, 5})}},
       {"layer_norm", {x({3, 4}), x({4}), x({4})}},
   };
@@ -295,7 +319,7 @@ TEST(Derivative, GradientsOfContractionsAreContractions) {
 TEST(Derivative, EqualMaximaShareTheGradient) {
   Tensor x = Tensor::of_reals(DType::f64, {4}, std::vector<double>{1, 3, 3, 2});
   auto grads = gradient_values("reduce_max", Attrs({{"keepdims", false}}), {x},
-                               Tensor::of_real(1, DType::f64));
+                               {Tensor::of_real(1, DType::f64)});
   EXPECT_EQ(grads[0].reals(), (std::vector<double>{0, 0.5, 0.5, 0}));
 }
 
@@ -311,9 +335,9 @@ TEST(Derivative, OfMeaningsIsExactInTheFieldAndInIntegers) {
   Attrs attrs = to_attrs(Conv{{2}, {1}, {1, 1}, 2});
   Graph f = program("conv", attrs, in);
   Tensor seed = whole(f.types[f.outputs[0].node].shape);
-  auto real = gradient_values("conv", attrs, in, seed);
-  auto field = gradient_values("conv", attrs, in, seed, Arithmetic::field);
-  auto integer = gradient_values("conv", attrs, in, seed, Arithmetic::integer);
+  auto real = gradient_values("conv", attrs, in, {seed});
+  auto field = gradient_values("conv", attrs, in, {seed}, Arithmetic::field);
+  auto integer = gradient_values("conv", attrs, in, {seed}, Arithmetic::integer);
   for (size_t k = 0; k < 2; ++k) {
     for (int64_t i = 0; i < real[k].count(); ++i) {
       EXPECT_EQ(static_cast<uint64_t>(field[k].integer(i)), Mod61::of(real[k].real(i)).v);
