@@ -1,6 +1,8 @@
 // Sums of products: matrix products and convolutions of any dimension.
 #include "ops/contraction.h"
 
+#include <algorithm>
+
 #include "ops/families.h"
 #include "ops/table.h"
 
@@ -78,17 +80,17 @@ Result<Type> conv_infer(const Conv& c, Types in) {
     return fail("conv: input ", shape_text(x), ", weights ", shape_text(w), " and ", spatial,
                 " strides do not fit");
   }
-  if (c.group < 1 || x[1] != w[1] * c.group || w[0] % c.group != 0) {
+  if (auto fault = window_fault(std::span(w).subspan(2), c.strides, c.dilations, c.pads))
+    return fail("conv: ", *fault);
+  if (c.group < 1 || c.group > w[0] || x[1] != w[1] * c.group || w[0] % c.group != 0) {
     return fail("conv: ", x[1], " channels against weights ", shape_text(w), " in ", c.group,
                 " groups");
   }
   Dims out = {x[0], w[0]};
   for (size_t d = 0; d < spatial; ++d) {
-    if (c.strides[d] < 1 || c.dilations[d] < 1)
-      return fail("conv: strides and dilations are positive");
     int64_t reach = c.dilations[d] * (w[d + 2] - 1) + 1;
     int64_t room = x[d + 2] + c.pads[d] + c.pads[d + spatial] - reach;
-    if (room < 0 || w[d + 2] < 1) {
+    if (room < 0) {
       return fail("conv: kernel ", shape_text(w), " does not fit into ", shape_text(x));
     }
     out.push_back(room / c.strides[d] + 1);
@@ -143,12 +145,26 @@ std::vector<NodeId> conv_raise(OnnxWriter& w) {
 
 }  // namespace
 
+std::optional<std::string> window_fault(std::span<const int64_t> kernel, const Dims& strides,
+                                        const Dims& dilations, const Dims& pads) {
+  auto within = [](std::span<const int64_t> numbers, int64_t low) {
+    constexpr int64_t kHigh = int64_t{1} << 30;
+    return std::ranges::all_of(numbers, [&](int64_t v) { return v >= low && v <= kHigh; });
+  };
+  if (!within(kernel, 1)) return str("a window of ", shape_text(kernel));
+  if (!within(strides, 1)) return str("strides ", shape_text(strides));
+  if (!within(dilations, 1)) return str("dilations ", shape_text(dilations));
+  if (!within(pads, -(int64_t{1} << 30))) return str("pads ", shape_text(pads));
+  return std::nullopt;
+}
+
 std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims& kernel,
                               const Dims& strides, const Dims& dilations) {
   size_t n = kernel.size();
   if (mode == "NOTSET" || mode.empty()) return std::nullopt;
   Dims pads(2 * n, 0);
   if (mode == "VALID") return pads;
+  if (auto fault = window_fault(kernel, strides, dilations, pads)) throw Error(*fault);
   for (size_t d = 0; d < n; ++d) {
     int64_t out = (x[d + 2] + strides[d] - 1) / strides[d];
     int64_t reach = dilations[d] * (kernel[d] - 1) + 1;

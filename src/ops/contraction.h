@@ -15,6 +15,11 @@ struct Conv {
 // The attributes of an ONNX convolution (Conv, ConvInteger, QLinearConv), auto_pad made explicit.
 Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w);
 
+// What is wrong with the numbers of a window, or nothing. They come from files: within the bounds
+// that are kept here their sums and products do not overflow.
+std::optional<std::string> window_fault(std::span<const int64_t> kernel, const Dims& strides,
+                                        const Dims& dilations, const Dims& pads);
+
 // Explicit pads (begins, then ends) from ONNX's auto_pad for an input x[n,c,..]; nullopt for
 // NOTSET.
 std::optional<Dims> auto_pads(const std::string& mode, const Dims& x, const Dims& kernel,

@@ -69,10 +69,12 @@ NodeId conv_transpose_expand(GraphBuilder& b, const ConvTranspose& a, Args args)
   }
   if (a.group < 1 || x[1] != w[0] || w[0] % a.group != 0)
     throw Error(str(x[1], " channels against weights ", shape_text(w), " in ", a.group, " groups"));
-  for (size_t d = 0; d < n; ++d) {
-    if (a.strides[d] < 1 || a.dilations[d] < 1 || w[d + 2] < 1 || x[d + 2] < 1)
-      throw Error("strides, dilations, kernel and input sizes are positive");
-  }
+  auto kernel = std::span(w).subspan(2);
+  if (auto fault = window_fault(kernel, a.strides, a.dilations, a.pads)) throw Error(*fault);
+  if (auto fault = window_fault(kernel, a.strides, a.dilations, a.output_padding))
+    throw Error(*fault);
+  if (std::ranges::any_of(std::span(x).subspan(2), [](int64_t v) { return v < 1; }))
+    throw Error(str("nothing to spread in ", shape_text(x)));
   Pad border{.pads = Dims(2 * (n + 2), 0)};
   for (size_t d = 0; d < n; ++d) {
     int64_t around = a.dilations[d] * (w[d + 2] - 1);
@@ -115,6 +117,8 @@ Result<std::vector<NodeId>> conv_transpose_lower(OnnxCall& c) {
       a.pads.size() != 2 * n) {
     throw Error("ConvTranspose: attributes need one entry per spatial dimension");
   }
+  if (auto fault = window_fault(std::span(w).subspan(2), a.strides, a.dilations, wanted))
+    throw Error(str("ConvTranspose: ", *fault));
   if (mode == "VALID") a.pads = Dims(2 * n, 0);
   if (wanted.size() > n) wanted.erase(wanted.begin(), wanted.end() - static_cast<int64_t>(n));
   for (size_t d = 0; d < n; ++d) {
@@ -148,12 +152,18 @@ struct Fold {
   EMEND_FIELDS(image, block, strides, dilations, pads)
 };
 
+constexpr int64_t kMaxPlaces = 4096;
+
 // Blocks laid back where they were cut out, overlaps added: the transposed convolution whose
 // kernel has one 1 for each place of a block.
 NodeId fold_expand(GraphBuilder& b, const Fold& a, Args args) {
   const Dims x = b.shape(args[0]);
   size_t n = a.image.size();
-  int64_t places = count(a.block);
+  if (auto fault = window_fault(a.block, a.strides, a.dilations, a.pads)) throw Error(*fault);
+  if (auto fault = window_fault(a.image, {}, {}, {})) throw Error(*fault);
+  // One place of a block takes a row and a column of the weights.
+  int64_t places = checked_count(a.block).value_or(0);
+  if (places > kMaxPlaces) throw Error(str("blocks of ", shape_text(a.block)));
   if (x.size() != 3 || a.block.size() != n || a.strides.size() != n || a.dilations.size() != n ||
       a.pads.size() != 2 * n || places < 1 || x[1] % places != 0) {
     throw Error(str("columns ", shape_text(x), " do not fit blocks of ", shape_text(a.block)));
@@ -162,7 +172,7 @@ NodeId fold_expand(GraphBuilder& b, const Fold& a, Args args) {
   Dims grid = {x[0] * (x[1] / places), places}, kernel = {places, 1}, image = {x[0], x[1] / places};
   for (size_t d = 0; d < n; ++d) {
     int64_t room = a.image[d] + a.pads[d] + a.pads[d + n] - a.dilations[d] * (a.block[d] - 1) - 1;
-    if (room < 0 || a.strides[d] < 1) throw Error("a block does not fit the image");
+    if (room < 0) throw Error("a block does not fit the image");
     grid.push_back(room / a.strides[d] + 1);
     t.output_padding[d] = room % a.strides[d];
     kernel.push_back(a.block[d]);

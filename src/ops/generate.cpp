@@ -19,7 +19,7 @@ struct Iota {
 };
 
 // What is generated is stored: larger ones are refused.
-constexpr int64_t kMaxGenerated = int64_t{1} << 28;
+constexpr int64_t kMaxGenerated = int64_t{1} << 26;
 
 template <class F>
 Tensor generated(DType dtype, Dims shape, const F& value) {
@@ -96,16 +96,20 @@ Lowered1 mel_lower(OnnxCall& c) {
   for (size_t i = 0; i < 5; ++i) {
     auto value = c.value(i);
     if (!value) return fail("the value of input ", i, " is not known before run time");
+    if (value->count() < 1) throw Error(str("MelWeightMatrix: input ", i, " is empty"));
     v.push_back(value->real(0));
   }
-  auto bins = static_cast<int64_t>(v[0]), length = static_cast<int64_t>(v[1]);
   double rate = v[2];
-  if (bins < 0 || length < 0 || !(rate > 0)) throw Error("MelWeightMatrix: sizes are positive");
+  auto is_size = [](double s) { return s >= 0 && s <= static_cast<double>(kMaxGenerated); };
+  if (!is_size(v[0]) || !is_size(v[1]) || !(rate > 0))
+    throw Error("MelWeightMatrix: sizes and rate are positive");
+  auto bins = static_cast<int64_t>(v[0]), length = static_cast<int64_t>(v[1]);
   auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   double low = mel(v[3]), step = (mel(v[4]) - low) / static_cast<double>(bins + 2);
   auto corner = [&](int64_t i) {
     double hertz = 700 * (std::pow(10, (low + static_cast<double>(i) * step) / 2595) - 1);
-    return static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hertz / rate));
+    double bin = std::floor(static_cast<double>(length + 1) * hertz / rate);
+    return static_cast<int64_t>(std::min(std::max(bin, -1e9), 1e9));
   };
   DType t = output_dtype(c, "output_datatype", DType::f32);
   return std::vector{

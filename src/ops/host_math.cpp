@@ -85,7 +85,7 @@ std::vector<std::vector<Between>> bins(const RoiAlign& a, double start, double e
   double length = half_pixel ? end - start : std::max(end - start, 1.0);
   double bin = length / static_cast<double>(outputs);
   double samples = a.sampling_ratio > 0 ? static_cast<double>(a.sampling_ratio) : std::ceil(bin);
-  if (!(samples < 65536)) throw Error(str("a region of length ", length, " is absurd"));
+  if (!(samples < 4096)) throw Error(str("a region of length ", length, " is absurd"));
   std::vector<std::vector<Between>> result;
   for (int64_t o = 0; o < outputs; ++o) {
     result.emplace_back();

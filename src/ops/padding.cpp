@@ -37,6 +37,8 @@ Result<Type> pad_infer(const Pad& a, Types in) {
   if (a.pads.size() != 2 * rank)
     return fail("pad: needs two numbers per dimension of ", shape_text(in[0].shape));
   Dims shape = in[0].shape;
+  if (std::ranges::any_of(a.pads, [](int64_t p) { return p > kMaxElements || p < -kMaxElements; }))
+    return fail("pad: absurd pads ", shape_text(a.pads));
   for (size_t d = 0; d < rank; ++d) {
     shape[d] += a.pads[d] + a.pads[d + rank];
     if (shape[d] < 0) return fail("pad: crops more than dimension ", d, " has");
@@ -53,6 +55,9 @@ int64_t mirrored(const std::string& mode, int64_t i, int64_t n) {
   return at < n ? at : 2 * (n - 1) - at;
 }
 
+// Borders are lists of indices while they are made.
+constexpr int64_t kMaxBorder = int64_t{1} << 26;
+
 NodeId border_expand(GraphBuilder& b, const Border& a, Args args) {
   NodeId x = args[0];
   size_t rank = b.shape(x).size();
@@ -65,9 +70,8 @@ NodeId border_expand(GraphBuilder& b, const Border& a, Args args) {
     if (before == 0 && after == 0) continue;
     if (before < 0 || after < 0) throw Error("a border is never negative");
     if (n == 0) throw Error(str("dimension ", d, " has no elements to make a border of"));
-    Dims shape = b.shape(x);
-    shape[d] += before + after;
-    if (!checked_count(shape)) throw Error(str("absurd shape ", shape_text(shape)));
+    if (std::max(before, after) > kMaxBorder || n > kMaxBorder)
+      throw Error(str("absurd pads ", shape_text(a.pads)));
     Dims indices;
     for (int64_t i = -before; i < n + after; ++i) indices.push_back(mirrored(a.mode, i, n));
     x = take_runs(b, x, d, indices);
@@ -133,6 +137,8 @@ Result<std::vector<NodeId>> center_lower(OnnxCall& c) {
   Pad a{.pads = Dims(2 * from.size(), 0)};
   for (size_t i = 0; i < axes.size(); ++i) {
     auto d = static_cast<size_t>(normal_axis(axes[i], c.type(0).rank()).value_or_throw());
+    if ((*shape)[i] < 0 || (*shape)[i] > kMaxElements)
+      throw Error(str("CenterCropPad to ", shape_text(*shape)));
     int64_t more = (*shape)[i] - from[d];
     a.pads[d] = more / 2;  // towards zero: of an odd crop, the end loses one more
     a.pads[d + from.size()] = more - more / 2;

@@ -1,4 +1,6 @@
 // Regular rearrangements beyond the basic ones: tiles, triangles, and channels against space.
+#include <algorithm>
+
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/table.h"
@@ -11,7 +13,7 @@ Result<Type> tile_infer(const Tile& a, Types in) {
   if (a.repeats.size() != shape.size())
     return fail("tile: needs one number per dimension of ", shape_text(shape));
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (a.repeats[d] < 0 || a.repeats[d] > kMaxElements)
+    if (a.repeats[d] < 0 || a.repeats[d] > kMaxElements / std::max<int64_t>(1, shape[d]))
       return fail("tile: ", a.repeats[d], " repetitions");
     shape[d] *= a.repeats[d];
   }
@@ -70,7 +72,7 @@ struct SpaceToDepth {
 };
 
 Dims image_shape(GraphBuilder& b, NodeId x, int64_t blocksize) {
-  if (b.shape(x).size() != 4 || blocksize < 1)
+  if (b.shape(x).size() != 4 || blocksize < 1 || blocksize > 65536)
     throw Error(str("needs x[n,c,h,w] and a positive block, got ", shape_text(b.shape(x))));
   return b.shape(x);
 }

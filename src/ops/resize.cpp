@@ -23,8 +23,8 @@ struct Resize {
                extrapolation_value, exclude_outside, antialias)
 };
 
-// Where output position x of dimension d stands in the input.
-double source_position(const Resize& a, size_t d, int64_t extent, int64_t x) {
+// Where output position x of dimension d stands in the input, by the formula of the transformation.
+double transformed(const Resize& a, size_t d, int64_t extent, int64_t x) {
   double s = a.scales[d], length = static_cast<double>(extent), resized = s * length;
   auto at = static_cast<double>(x);
   const std::string& how = a.coordinates;
@@ -44,6 +44,12 @@ double source_position(const Resize& a, size_t d, int64_t extent, int64_t x) {
     return start * (length - 1) + moved;
   }
   throw Error(str("unknown coordinate transformation ", how));
+}
+
+double source_position(const Resize& a, size_t d, int64_t extent, int64_t x) {
+  constexpr double kFar = 1e12;  // any place beyond is the same place, and an integer
+  double at = transformed(a, d, extent, x);
+  return at > kFar ? kFar : at > -kFar ? at : -kFar;
 }
 
 int64_t nearest(const std::string& mode, double x) {
@@ -138,6 +144,8 @@ std::optional<Formula> outside(GraphBuilder& b, const Resize& a, const Dims& fro
   return any;
 }
 
+constexpr int64_t kMaxGenerated = int64_t{1} << 26;
+
 NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
   Formula x(b, args[0]);
   const Dims from = x.shape();
@@ -150,8 +158,10 @@ NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
   for (size_t d = 0; d < from.size(); ++d) {
     if (a.sizes[d] < 0 || (a.sizes[d] > 0 && (from[d] < 1 || !(a.scales[d] > 0))))
       throw Error(str(shape_text(from), " cannot be resized to ", shape_text(a.sizes)));
-    if (from[d] > 0 && a.sizes[d] > (int64_t{1} << 28) / from[d])
-      throw Error(str("resizing to ", shape_text(a.sizes), " is absurd"));
+    // Indices take a number per element, matrices a row.
+    int64_t width = a.mode == "nearest" ? 1 : std::max<int64_t>(1, from[d]);
+    if (a.sizes[d] > kMaxGenerated / width)
+      throw Error(str("resizing ", shape_text(from), " to ", shape_text(a.sizes), " is absurd"));
   }
   // Weights need the precision of single floats at least.
   DType type = x.dtype();
@@ -171,6 +181,11 @@ Result<std::vector<double>> reals_of(const OnnxCall& c, size_t input) {
   auto v = c.value(input);
   if (!v) return fail("the value of input ", input, " is not known before run time");
   return v->reals();
+}
+
+int64_t size_of(double size) {
+  if (!(size >= 0 && size < 1e12)) throw Error(str("Resize to a size of ", size));
+  return static_cast<int64_t>(size);
 }
 
 // Sizes and scales of all dimensions from those of the named axes. False where rounding makes
@@ -193,13 +208,13 @@ bool set_sizes(Resize& a, const Dims& from, const Dims& axes, const std::vector<
     auto extent = static_cast<float>(from[d]);
     if (!scales.empty()) {
       a.scales[d] = scales[i];
-      a.sizes[d] = static_cast<int64_t>(std::floor(extent * static_cast<float>(scales[i])));
+      a.sizes[d] = size_of(std::floor(extent * static_cast<float>(scales[i])));
     } else if (policy == "stretch") {
       a.scales[d] = wanted[i];
-      a.sizes[d] = static_cast<int64_t>(sizes[i]);
+      a.sizes[d] = size_of(sizes[i]);
     } else {
       a.scales[d] = common;
-      a.sizes[d] = static_cast<int64_t>(std::floor(common * static_cast<double>(from[d]) + 0.5));
+      a.sizes[d] = size_of(std::floor(common * static_cast<double>(from[d]) + 0.5));
       plain = false;
     }
   }

@@ -222,7 +222,7 @@ NodeId affine_grid_expand(GraphBuilder& b, const AffineGrid& a, Args args) {
     throw Error(str("theta ", shape_text(theta.shape()), " against size ", shape_text(a.size)));
   auto spatial = std::span(a.size).subspan(2);
   int64_t points = count(spatial);
-  if (!checked_count(spatial) || points > (int64_t{1} << 28)) throw Error("the grid is absurd");
+  if (!checked_count(spatial) || points > (int64_t{1} << 24)) throw Error("the grid is absurd");
   // Homogeneous coordinates of all points, the last dimension first.
   std::vector<double> base;
   for (int64_t p = 0; p < points; ++p) {
@@ -279,6 +279,7 @@ NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
                     " do not fit"));
   }
   auto kernel = std::span(ws).subspan(2), out = std::span(os).subspan(2);
+  if (auto fault = window_fault(kernel, a.strides, a.dilations, a.pads)) throw Error(*fault);
   int64_t places = count(kernel), outputs = count(out), dims = static_cast<int64_t>(n);
   int64_t groups = xs[0] * a.offset_group;
   if (os[1] != a.offset_group * places * dims) throw Error("wrong number of offsets");

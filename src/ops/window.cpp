@@ -30,10 +30,9 @@ Result<Type> pool_infer(const Pool& a, Types in) {
       a.pads.size() != 2 * n) {
     return fail("a window of ", n, " dimensions does not fit the input ", shape_text(x));
   }
+  if (auto fault = window_fault(a.kernel, a.strides, a.dilations, a.pads)) return fail(*fault);
   Dims out = {x[0], x[1]};
   for (size_t d = 0; d < n; ++d) {
-    if (a.kernel[d] < 1 || a.strides[d] < 1 || a.dilations[d] < 1)
-      return fail("kernel, strides and dilations are positive");
     int64_t room = x[d + 2] + a.pads[d] + a.pads[d + n] - reach(a, d);
     if (room < 0) return fail("window ", shape_text(a.kernel), " does not fit ", shape_text(x));
     out.push_back(room / a.strides[d] + 1);
@@ -57,6 +56,9 @@ Meaning window_means(const Pool& a, Types in, Reduce how, double outside) {
   m.reads = {r};
   return m;
 }
+
+// Constants that follow from sizes are refused beyond this many elements.
+constexpr int64_t kMaxGenerated = int64_t{1} << 26;
 
 double below_all(DType t) {
   return is_float(t) ? -std::numeric_limits<double>::infinity() : lowest(t);
@@ -138,6 +140,8 @@ NodeId max_pool_indices_expand(GraphBuilder& b, const PoolIndices& a, Args args)
   auto plane = std::span(x).subspan(2);
   if (a.storage_order) position = column_major(b, position, plane);
   // ONNX numbers the elements of the whole input: planes follow one another.
+  if (!checked_count(Dims{x[0], x[1]}) || x[0] * x[1] > kMaxGenerated)
+    throw Error(str("too many planes in ", shape_text(x)));
   Dims first;
   for (int64_t i = 0; i < x[0] * x[1]; ++i) first.push_back(i * count(plane));
   Dims shape(x.size(), 1);
@@ -169,13 +173,14 @@ std::vector<double> window_counts(const AveragePool& a, size_t d, int64_t extent
   int64_t low = a.count_include_pad ? -a.pads[d] : 0;
   int64_t high = extent + (a.count_include_pad ? a.pads[d + a.kernel.size()] : 0);
   std::vector<double> counts;
+  // Steps of the dilation that stay below a border.
+  auto below = [&](int64_t border) {
+    int64_t steps = (std::max<int64_t>(border, 0) + a.dilations[d] - 1) / a.dilations[d];
+    return std::min(steps, a.kernel[d]);
+  };
   for (int64_t o = 0; o < outputs; ++o) {
-    int64_t inside = 0;
-    for (int64_t r = 0; r < a.kernel[d]; ++r) {
-      int64_t at = o * a.strides[d] + r * a.dilations[d] - a.pads[d];
-      inside += at >= low && at < high;
-    }
-    counts.push_back(static_cast<double>(inside));
+    int64_t first = o * a.strides[d] - a.pads[d];
+    counts.push_back(static_cast<double>(below(high - first) - below(low - first)));
   }
   return counts;
 }
@@ -187,6 +192,8 @@ NodeId avg_pool_expand(GraphBuilder& b, const AveragePool& a, Args args) {
   NodeId sum = b.op("sum_pool", {args[0]}, windows);
   Dims divisor_shape = b.shape(sum);
   divisor_shape[0] = divisor_shape[1] = 1;
+  if (auto n = checked_count(divisor_shape); !n || *n > kMaxGenerated)
+    throw Error(str("a plane of ", shape_text(divisor_shape), " averages"));
   std::vector<double> divisors = {1};
   for (size_t d = 0; d < a.kernel.size(); ++d) {
     std::vector<double> next;
@@ -263,6 +270,7 @@ Result<Type> unpool_infer(const Unpool& a, Types in) {
       in[1].shape != in[0].shape) {
     return fail("kernel, strides, pads and indices do not fit ", shape_text(in[0].shape));
   }
+  if (auto fault = window_fault(a.kernel, a.strides, Dims(n, 1), a.pads)) return fail(*fault);
   Dims out = {in[0].shape[0], in[0].shape[1]};
   for (size_t d = 0; d < n; ++d) {
     out.push_back((in[0].shape[d + 2] - 1) * a.strides[d] - a.pads[d] - a.pads[d + n] +
@@ -302,8 +310,8 @@ Pool pool_of(const OnnxCall& c, bool extend_for_ceil) {
                     ": kernel_shape, strides, dilations and pads need one entry (pads ",
                     "two) per spatial dimension of ", shape_text(x)));
   }
-  if (std::ranges::any_of(a.strides, [](int64_t s) { return s < 1; }))
-    throw Error(str(c.node.type, ": strides are positive"));
+  if (auto fault = window_fault(a.kernel, a.strides, a.dilations, a.pads))
+    throw Error(str(c.node.type, ": ", *fault));
   if (auto p = auto_pads(c.text_attr("auto_pad", "NOTSET"), x, a.kernel, a.strides, a.dilations))
     a.pads = *p;
   else if (extend_for_ceil && c.int_attr("ceil_mode", 0))

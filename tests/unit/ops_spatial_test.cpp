@@ -1,5 +1,7 @@
 // Borders, Einstein sums, resizing, sampling and transforms where the suite of ONNX does not look:
 // old opsets, algebraic laws, other arithmetics, absurd sizes.
+#include <limits>
+
 #include "support/onnx_call.h"
 
 namespace emend {
@@ -181,6 +183,48 @@ TEST(OpsGenerate, RangesAreExactAndBounded) {
   EXPECT_THROW(range(i(0), i(1), i(0)), Error);
   auto f = [](double v) { return Tensor::of_real(v, DType::f32); };
   EXPECT_THROW(range(f(0), f(1), f(0)), Error);
+}
+
+// Numbers from a damaged file: an error each, no overflow, no allocation to match.
+TEST(OpsSpatial, AbsurdNumbersAreRefused) {
+  Tensor x = small_numbers({1, 1, 4, 4}), none = real_tensor({0}, {});
+  auto known = [](Dims v) { return OnnxInput{Tensor::of_ints(std::move(v)), true}; };
+  const int64_t big = INT64_MAX;
+  EXPECT_THROW(run_node("Pad", 13, {{x}, known({0, 0, big, 0, 0, 0, big, 0})}), Error);
+  EXPECT_THROW(run_node("Pad", 13, {{x}, known({0, 0, 1, big, 0, 0, 1, big})}, {{"mode", "edge"}}),
+               Error);
+  EXPECT_THROW(run_node("Tile", 13, {{x}, known({big, big, 1, 1})}), Error);
+  EXPECT_THROW(run_node("CenterCropPad", 18, {{x}, known({-5, 1, 1, 1})}), Error);
+  EXPECT_THROW(run_node("Resize", 13, {{x}, {none, true}, {none, true}, known({1, 1, big, 4})}),
+               Error);
+  for (double scale : {-1.0, 0.0, 1e30, std::numeric_limits<double>::infinity(),
+                       std::numeric_limits<double>::quiet_NaN()}) {
+    Tensor scales = real_tensor({4}, {1, 1, scale, 1});
+    if (scale != 0) {  // which makes an empty result
+      EXPECT_THROW(run_node("Resize", 13, {{x}, {none, true}, {scales, true}}), Error) << scale;
+    }
+  }
+  EXPECT_THROW(run_node("Col2Im", 18, {{small_numbers({1, 4, 4})}, known({big, 4}), known({2, 2})}),
+               Error);
+  EXPECT_THROW(run_node("DFT", 17, {{small_numbers({1, 4, 1})}, known({big})}), Error);
+  EXPECT_THROW(run_node("HannWindow", 17, {known({big})}), Error);
+  EXPECT_THROW(run_node("DepthToSpace", 13, {{x}}, {{"blocksize", big}}), Error);
+  for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) {
+    std::vector<Attrs::Entry> window;
+    if (std::string(name) != "kernel_shape") window.emplace_back("kernel_shape", Dims{2, 2});
+    window.emplace_back(name, std::string(name) == "pads" ? Dims(4, big) : Dims(2, big));
+    EXPECT_THROW(run_node("AveragePool", 19, {{x}}, window), Error) << name;
+    window.back() = {name, std::string(name) == "pads" ? Dims(4, -big) : Dims(2, 0)};
+    EXPECT_THROW(run_node("MaxPool", 19, {{x}}, window), Error) << name;
+  }
+  Tensor w = small_numbers({1, 1, 2, 2});
+  for (const char* type : {"Conv", "ConvTranspose"}) {
+    EXPECT_THROW(
+        run_node(type, 11, {{x}, {w}}, {{"strides", Dims{0, 1}}, {"auto_pad", "SAME_UPPER"}}),
+        Error);
+    EXPECT_THROW(run_node(type, 11, {{x}, {w}}, {{"dilations", Dims{big, 1}}}), Error);
+    EXPECT_THROW(run_node(type, 11, {{x}, {w}}, {{"group", big}}), Error);
+  }
 }
 
 }  // namespace
