@@ -4,6 +4,10 @@
 namespace emend {
 
 std::vector<Rule> algebra_rules() {
+  const std::string erf = "(add (erf (div ?x 1.4142135623730951)) 1)";
+  const std::string erf_mul = "(add (erf (mul ?x 0.7071067811865476)) 1)";
+  const std::string tanh =
+      "(add (tanh (mul (add ?x (mul (pow ?x 3) 0.044715)) 0.7978845608028654)) 1)";
   // clang-format off
   return {
       always("add-zero",   "(add ?x 0)",           "?x"),
@@ -32,6 +36,17 @@ std::vector<Rule> algebra_rules() {
       reassociating(always("add-constants", "(add (add ?x ?a) ?b)", "(add ?x (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
       reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
       reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+
+      // What exporters spell out, in the orders they do.
+      reassociating(always("gelu-half-last",      "(mul (mul ?x " + erf + ") 0.5)",     "(gelu ?x)")),
+      reassociating(always("gelu-half-first",     "(mul (mul ?x 0.5) " + erf + ")",     "(gelu ?x)")),
+      reassociating(always("gelu-half-inside",    "(mul ?x (mul " + erf + " 0.5))",     "(gelu ?x)")),
+      reassociating(always("gelu-mul-half-last",  "(mul (mul ?x " + erf_mul + ") 0.5)", "(gelu ?x)")),
+      reassociating(always("gelu-mul-half-first", "(mul (mul ?x 0.5) " + erf_mul + ")", "(gelu ?x)")),
+      reassociating(always("gelu-mul-half-inside", "(mul ?x (mul " + erf_mul + " 0.5))", "(gelu ?x)")),
+      reassociating(always("gelu-tanh-half-first", "(mul (mul ?x 0.5) " + tanh + ")",   "(gelu_tanh ?x)")),
+      reassociating(always("gelu-tanh-half-last",  "(mul (mul ?x " + tanh + ") 0.5)",   "(gelu_tanh ?x)")),
+      reassociating(always("gelu-tanh-half-inside", "(mul ?x (mul " + tanh + " 0.5))",  "(gelu_tanh ?x)")),
 
       both("add-commutes", "(add ?x ?y)", "(add ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
       both("mul-commutes", "(mul ?x ?y)", "(mul ?y ?x)", {}, "x:[a,b] y:~[a,b]"),

@@ -58,6 +58,10 @@ class Drawer {
       : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule)) {
     instance_.substitution.resize(rule.variables.names.size());
     repetitions_ = static_cast<int>(rng_.between(1, 3));
+    for (const auto& [name, shape] : shapes_) {
+      auto dtype = dtype_named(shape.dtype);
+      if (dtype && is_float(*dtype)) numbers_ = *dtype;
+    }
   }
 
   std::optional<Instance> draw() {
@@ -137,7 +141,7 @@ class Drawer {
         return operand(p.variable, repetition);
       case Pattern::Kind::number: {
         Dims shape = rng_.between(0, 1) ? Dims{} : Dims{1};
-        return b_.constant(Tensor::of_real(p.number, DType::f64).reshaped(shape));
+        return b_.constant(Tensor::of_real(p.number, numbers_).reshaped(shape));
       }
       case Pattern::Kind::at:
         return std::nullopt;
@@ -197,7 +201,13 @@ class Drawer {
       return many && repetition >= 0 && at < many->size() ? &(*many)[at] : nullptr;
     };
     Attrs attrs = complete_attrs(def, invent(def.name, args)).value_or_throw();
-    if (p.whole >= 0) {
+    if (p.whole < 0) {  // what is not named has its default, as in matching
+      for (const AttrSpec& spec : def.attrs) {
+        bool named = std::any_of(p.attrs.begin(), p.attrs.end(),
+                                 [&](const auto& a) { return a.first == spec.name; });
+        if (!named) attrs = attrs.with(spec.name, spec.fallback);
+      }
+    } else {
       if (const AttrValue* whole = bound_value(p.whole)) attrs = *whole->as<Attrs>();
     }
     for (const auto& [name, e] : p.attrs) {
@@ -230,6 +240,7 @@ class Drawer {
     const Dims& x = type.shape;
     size_t rank = x.size();
     if (op == "conv" || op == "conv_bias") return conv_attrs(x, b_.shape(args[1]));
+    if (op.ends_with("_pool") && rank > 2) return pool_attrs(rank - 2);
     if (op == "softmax" && rank) {
       return Attrs({{"axis", rng_.between(0, static_cast<int64_t>(rank) - 1)}});
     }
@@ -261,6 +272,13 @@ class Drawer {
                   {"dilations", some(n, 1, 2)},
                   {"pads", some(2 * n, 0, 2)},
                   {"group", group}});
+  }
+
+  Attrs pool_attrs(size_t n) {
+    return Attrs({{"kernel", some(n, 1, 3)},
+                  {"strides", some(n, 1, 2)},
+                  {"dilations", some(n, 1, 2)},
+                  {"pads", some(2 * n, 0, 1)}});
   }
 
   Dims shuffled(size_t rank) {
@@ -355,6 +373,7 @@ class Drawer {
   std::map<std::string, int64_t> drawn_;
   std::set<int64_t> used_;
   int repetitions_ = 1;
+  DType numbers_ = DType::f64;  // of numbers in the pattern: that of the rule's operands
   Instance instance_;
   GraphBuilder& b_ = instance_.builder;
 };

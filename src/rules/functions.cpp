@@ -278,6 +278,29 @@ Answer flattened(Facts a) {
   return AttrValue(Dims{count(std::span(s).first(s.size() - 1)), s.back()});
 }
 
+// Pads (begins, then ends) of contiguous windows that leave no window without an element.
+Answer below(Facts a) {
+  const Dims &pads = dims(a[0]), &kernel = dims(a[1]);
+  if (pads.size() != 2 * kernel.size()) return fail("other ranks");
+  for (size_t i = 0; i < pads.size(); ++i) {
+    if (pads[i] < 0 || pads[i] >= kernel[i % kernel.size()]) return AttrValue(false);
+  }
+  return AttrValue(true);
+}
+
+// The number that a constant of one element is.
+Answer value(Facts a) {
+  const Tensor* t = operand(a[0]).constant;
+  if (!t || t->count() != 1 || t->dtype() == DType::string) return fail("not a known number");
+  return AttrValue(t->real(0));
+}
+
+Answer last_axis(Facts a) {
+  const Dims& axes = dims(a[0]);
+  int64_t rank = operand(a[1]).type->rank();
+  return AttrValue(axes.size() == 1 && (axes[0] == -1 || axes[0] == rank - 1));
+}
+
 Answer with_last(Facts a) {
   Dims out = dims(a[0]);
   if (out.empty()) return fail("a scalar");
@@ -309,6 +332,7 @@ std::vector<RuleFunction> make_table() {
       {"unsqueezed_axis", 3, 3, unsqueezed_axis, "operand, shape, k: the operand's dimension that is k of the shape, but for ones"},
       {"flattened", 1, 1, flattened, "[rows, columns]: all dimensions but the last as one"},
       {"with_last", 2, 2, with_last, "a shape with another last dimension"},
+      {"value", 1, 1, value, "the number that a constant of one element is"},
       {"list", 1, -1, list, "of integers"},
       {"sum", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], plus); }, "of numbers or, item by item, of lists"},
       {"difference", 2, 2, [=](Facts a) { return arithmetic(a[0], a[1], minus); }, "of numbers or lists"},
@@ -328,6 +352,9 @@ std::vector<RuleFunction> make_table() {
       {"negative", 1, 1, is_negative, "below zero"},
       {"every", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i == v; }); }, "all items are this number"},
       {"at_least", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i >= v; }); }, "no item is below this number"},
+      {"below", 2, 2, below, "pads that are smaller than the kernel everywhere"},
+      {"last_axis", 2, 2, last_axis, "axes that are the operand's last alone"},
+      {"is_f32", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::f32); }, "of dtype f32"},
       {"constant", 1, -1, constant, "known before the program runs"},
       {"positive", 1, 1, [](Facts a) -> Answer { return AttrValue(every_element(operand(a[0]), [](double v) { return v > 0; })); }, "a constant above zero everywhere"},
       {"single", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0])) == 1); }, "one element"},

@@ -11,6 +11,14 @@ std::vector<Rule> norm_rules() {
   const std::string shift =
       "(reshape[shape=(channel_shape ?b ?w)] (sub ?b (mul ?m " + scale + ")))";
   const std::string channels = "(reshape[shape=(channel_shape ?s ?w)] " + scale + ")";
+  const std::string deviation = "(sub ?x (reduce_mean[axes=?k] ?x))";
+  const auto layer_norm = [&](const std::string& square) {
+    return "(add (mul (div " + deviation + " (sqrt (add (reduce_mean[axes=?k] " + square +
+           ") ?e))) ?g) ?b)";
+  };
+  // These composites compute in f32 inside, whatever their operand is.
+  const Where norm = {"(last_axis ?k ?x)", "(constant ?e)", "(is_f32 ?x)", "(has_rank ?g 1)"};
+  const std::string last = "x:f32[a,c] e:f32+[] g:f32[c] b:f32[c]";
   // clang-format off
   return {
       reassociating(always("batch-norm-into-conv", "(batch_norm[epsilon=?e] (conv[?a] ?x ?w) ?s ?b ?m ?v)", "(add (conv[?a] ?x " + weights + ") " + shift + ")",
@@ -24,6 +32,11 @@ std::vector<Rule> norm_rules() {
       reassociating(always("shift-into-batch-norm", "(add (batch_norm[?a] ?x ?s ?b ?m ?v) ?c)",
              "(batch_norm[?a] ?x ?s (add ?b (reshape[shape=(shape ?b)] ?c)) ?m ?v)",
              {"(constant ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
+      // What exporters spell out.
+      reassociating(always("layer-norm-pow", layer_norm("(pow " + deviation + " 2)"), "(layer_norm[epsilon=(value ?e)] ?x ?g ?b)", norm, last)),
+      reassociating(always("layer-norm-mul", layer_norm("(mul " + deviation + " " + deviation + ")"), "(layer_norm[epsilon=(value ?e)] ?x ?g ?b)", norm, last)),
+      reassociating(always("rms-norm-div", "(mul (div ?x (sqrt (add (reduce_mean[axes=?k] (pow ?x 2)) ?e))) ?g)", "(rms_norm[epsilon=(value ?e)] ?x ?g)", norm, last)),
+      reassociating(always("rms-norm-reciprocal", "(mul (mul ?x (reciprocal (sqrt (add (reduce_mean[axes=?k] (pow ?x 2)) ?e)))) ?g)", "(rms_norm[epsilon=(value ?e)] ?x ?g)", norm, last)),
       // Dimensions of size one beside a softmax do not matter to it.
       always("softmax-reshape", "(reshape[?b] (softmax[axis=?k] (reshape[shape=?t] ?x)))", "(softmax[axis=(unsqueezed_axis ?x ?t ?k)] ?x)", {}, "x:[a,b,1,1]"),
   };

@@ -66,5 +66,6 @@ std::vector<Rule> movement_rules();
 std::vector<Rule> conv_rules();
 std::vector<Rule> merge_rules();
 std::vector<Rule> norm_rules();
+std::vector<Rule> window_rules();
 
 }  // namespace emend

@@ -84,8 +84,16 @@ def norm_parameters(channels):
             weights("v", channels, positive=True)]
 
 
+def number(name, value):
+    return numpy_helper.from_array(np.array(value, dtype=np.float32), name)
+
+
+GELU = [node("Div", "x root", "a"), node("Erf", "a", "b"), node("Add", "b one", "c"), node("Mul", "x c", "d"),
+        node("Mul", "d half", "y")]
+GELU_NUMBERS = [number("root", 2**0.5), number("one", 1), number("half", 0.5)]
+
 CASES = {
-    # name: input shape, nodes ending in y, initializers, how many may be left
+    # name: input shape, nodes ending in y, initializers, how many are left, opset (17 if not said)
     "identity": ([2, 3], [node("Identity", "x", "a"), node("Relu", "a", "b"), node("Dropout", "b", "y")], [], 1),
     "shape_arithmetic": ([2, 3, 4], [
         node("Shape", "x", "s"), node("Gather", "s zero", "n", axis=0), node("Unsqueeze", "n zeros", "u"),
@@ -116,33 +124,59 @@ CASES = {
     "twice": ([2, 3], [node("Exp", "x", "a"), node("Exp", "x", "b"), node("Mul", "a b", "y")], [], 2),
     "concats": ([2, 3], [node("Concat", "x x", "a", axis=0), node("Exp", "x", "e"), node("Concat", "e a x", "y", axis=0)],
                 [], 2),
+    "gelu": ([2, 3], GELU, GELU_NUMBERS, 1, 20),
+    "gelu_without_a_name": ([2, 3], GELU, GELU_NUMBERS, 5, 17),
+    "layer_norm": ([2, 3, 8], [
+        node("ReduceMean", "x", "m", axes=[-1]), node("Sub", "x m", "d"), node("Pow", "d two", "q"),
+        node("ReduceMean", "q", "v", axes=[-1]), node("Add", "v e", "f"), node("Sqrt", "f", "r"), node("Div", "d r", "n"),
+        node("Mul", "n g", "h"), node("Add", "h b", "y")],
+        [number("two", 2), number("e", 1e-5), weights("g", 8), weights("b", 8)], 1),
 }
+
+
+def write_case(name, path):
+    shape, body, initializers, left, *opset = CASES[name]
+    graph = helper.make_graph(body, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_value_info("y", onnx.TypeProto())], initializer=initializers)
+    opset = helper.make_opsetid("", *(opset or [17]))
+    onnx.save(onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[opset], ir_version=8)), path)
+    return shape, left
+
+
+def run(path, x):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_removes(emend, name, tmp_path):
-    shape, body, initializers, left = CASES[name]
-    graph = helper.make_graph(body, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_value_info("y", onnx.TypeProto())], initializer=initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    model = onnx.shape_inference.infer_shapes(model)
-    onnx.save(model, tmp_path / "model.onnx")
+    shape, left = write_case(name, tmp_path / "model.onnx")
     report = check(emend, tmp_path / "model.onnx", tmp_path)
     assert report["nodes_after"] == left
     x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-    results = [onnxruntime.InferenceSession(str(tmp_path / f), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
-               for f in ("model.onnx", "ours.onnx")]
-    np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(tmp_path / "ours.onnx", x), run(tmp_path / "model.onnx", x), rtol=1e-4, atol=1e-5)
 
 
 def test_globs_switch_rules_off(emend, tmp_path):
-    shape, body, initializers, _ = CASES["batch_norm"]
-    graph = helper.make_graph(body, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_value_info("y", onnx.TypeProto())], initializer=initializers)
-    model = onnx.shape_inference.infer_shapes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
-    onnx.save(model, tmp_path / "model.onnx")
+    write_case("batch_norm", tmp_path / "model.onnx")
     for flags, left in [([], 1), (["--disable", "batch-norm-*"], 2),
                         (["--disable", "*", "--enable", "batch-norm-*", "--enable", "fold-*"], 2), (["-O0"], 2)]:
         emend("optimize", tmp_path / "model.onnx", tmp_path / "out.onnx", "--json", tmp_path / "r.json", *flags)
         assert json.loads((tmp_path / "r.json").read_text())["nodes_after"] == left, flags
+
+
+def test_a_dynamic_batch(emend, tmp_path):
+    """Cleaned at one size, the file is right at every size that it still claims to take."""
+    write_case("batch_norm", tmp_path / "model.onnx")
+    model = onnx.load(tmp_path / "model.onnx")
+    for value in [*model.graph.input, *model.graph.output]:
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    model.graph.ClearField("value_info")
+    onnx.save(model, tmp_path / "dynamic.onnx")
+    emend("optimize", tmp_path / "dynamic.onnx", tmp_path / "out.onnx")
+    out = onnx.load(tmp_path / "out.onnx")
+    assert nodes(out.graph) == 1
+    batch = out.graph.input[0].type.tensor_type.shape.dim[0]
+    for n in (1, 2, 5) if batch.dim_param == "N" else (batch.dim_value,):
+        x = np.random.default_rng(n).normal(size=[n, *CASES["batch_norm"][0][1:]]).astype(np.float32)
+        np.testing.assert_allclose(run(tmp_path / "out.onnx", x), run(tmp_path / "dynamic.onnx", x), rtol=1e-4,
+                                   atol=1e-5)

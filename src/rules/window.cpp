@@ -1,0 +1,29 @@
+// Pooling windows: padding moves in, functions that keep the order and concatenation move through.
+#include "rules/rule.h"
+
+namespace emend {
+
+std::vector<Rule> window_rules() {
+  const char* const pictures = "x*:[n,c_i,h,w]";
+  const char* const batches = "x*:[n_i,c,h,w]";
+  const char* const x = "x:[n,c,h,w]";
+  // clang-format off
+  return {
+      always("pad-into-max-pool", "(max_pool[?a, pads=?p] (pad[pads=?q, value=-inf] ?x))", "(max_pool[?a, pads=(sum ?p (spatial ?q))] ?x)",
+             {"(spatial_only ?q)", "(at_least ?q 0)"}, x),
+      always("pad-into-counting-avg-pool", "(avg_pool[?a, pads=?p, kernel=?k, count_include_pad=true, ceil_mode=false] (pad[pads=?q, value=0] ?x))", "(avg_pool[?a, pads=(sum ?p (spatial ?q))] ?x)",
+             {"(spatial_only ?q)", "(at_least ?q 0)", "(below (sum ?p (spatial ?q)) ?k)"}, x),
+      always("pad-into-avg-pool", "(avg_pool[?a, pads=?p, kernel=?k, ceil_mode=false] (pad[pads=?q, value=0] ?x))", "(avg_pool[?a, pads=(spatial ?q), count_include_pad=true] ?x)",
+             {"(spatial_only ?q)", "(at_least ?q 0)", "(every ?p 0)", "(below (spatial ?q) ?k)"}, x),
+
+      both("max-pool-channels", "(concat[axis=1] (max_pool[?a] ?x*)...)", "(max_pool[?a] (concat[axis=1] ?x*...))", {}, pictures),
+      both("max-pool-batch",    "(concat[axis=0] (max_pool[?a] ?x*)...)", "(max_pool[?a] (concat[axis=0] ?x*...))", {}, batches),
+      both("avg-pool-channels", "(concat[axis=1] (avg_pool[?a] ?x*)...)", "(avg_pool[?a] (concat[axis=1] ?x*...))", {}, pictures),
+      both("avg-pool-batch",    "(concat[axis=0] (avg_pool[?a] ?x*)...)", "(avg_pool[?a] (concat[axis=0] ?x*...))", {}, batches),
+      // A window of nothing but pads has no largest element for relu to lift.
+      both("relu-max-pool", "(max_pool[?a, pads=?p, kernel=?k, dilations=[1,1]] (relu ?x))", "(relu (max_pool[?a, pads=?p, kernel=?k, dilations=[1,1]] ?x))", {"(below ?p ?k)"}, x),
+  };
+  // clang-format on
+}
+
+}  // namespace emend
