@@ -30,7 +30,8 @@ void Globals::say(const std::string& line) const {
 
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes) {
   command.add_option("--shape", shapes, "shape of an input (x:1x3x224x224) or of a symbol (N=8)")
-      ->type_name("SHAPE");
+      ->type_name("SHAPE")
+      ->allow_extra_args(false);
 }
 
 void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options) {
@@ -63,8 +64,8 @@ void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options
 namespace {
 
 using MakeVerb = Verb (*)(CLI::App&, const Globals&);
-constexpr MakeVerb kVerbs[] = {optimize_verb, conformance_verb, inspect_verb, verify_verb,
-                               doctor_verb,   rules_verb,       zoo_verb};
+constexpr MakeVerb kVerbs[] = {optimize_verb, run_verb,    conformance_verb, inspect_verb,
+                               verify_verb,   doctor_verb, rules_verb,       zoo_verb};
 
 void add_globals(CLI::App& app, Globals& g) {
   app.add_option("--json", g.json, "write the same facts as JSON to this file ('-': stdout)")

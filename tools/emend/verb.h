@@ -51,6 +51,7 @@ struct Verb {
 
 // Each adds its subcommand to `app`. Options live as long as the Verb's function.
 Verb optimize_verb(CLI::App& app, const Globals& globals);
+Verb run_verb(CLI::App& app, const Globals& globals);
 Verb conformance_verb(CLI::App& app, const Globals& globals);
 Verb zoo_verb(CLI::App& app, const Globals& globals);
 Verb doctor_verb(CLI::App& app, const Globals& globals);
