@@ -152,6 +152,10 @@ onnx::Attribute GraphWriter::subgraph(Page& page, const std::string& name, const
   std::vector<std::string> outputs;
   for (const auto& o : body.outputs) outputs.push_back(fresh(o.name.empty() ? "y" : o.name));
   write(inner, std::move(outputs));
+  for (size_t i = 0; i < body.outputs.size(); ++i) {
+    const Type& type = body.types[body.outputs[i].node];
+    if (type != Type::any()) graph.output[i].type = to_wire(type);
+  }
   return out;
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "export/generalise.h"
 #include "export/graph_writer.h"
 #include "export/wire.h"
 #include "onnx/write.h"
-#include "ops/onnx_raise.h"
 #include "ops/onnx_row.h"
 #include "ops/table.h"
 
@@ -50,14 +50,32 @@ const Declaration* declaration_of(const std::vector<Declaration>& list, size_t i
   return i < list.size() && list[i].name == name ? &list[i] : nullptr;
 }
 
-void describe(onnx::ValueInfo& out, const Type& type, const Declaration* d) {
+// A value of the model's interface: its types at the sizes of `written`, first the model's own.
+void describe(onnx::ValueInfo& out, const std::vector<Type>& types, const Declaration* d,
+              const Generalised& written) {
   if (d) {
     out.doc_string = d->doc;
     out.metadata_props = to_wire(d->metadata);
   }
+  const Type& type = types[0];
   // What is known only at run time is as the file had it.
   bool known = type.is_static() || (type.kind != Type::Kind::any && !d);
   out.type = to_wire(known || !d ? type : d->type);
+  auto* tensor = std::get_if<onnx::TensorType>(&out.type->value);
+  if (!type.is_tensor() || !tensor || !tensor->shape) return;
+  for (size_t i = 0; i < type.shape.size(); ++i) {
+    bool varies = std::any_of(types.begin(), types.end(),
+                              [&](const Type& t) { return t.shape.at(i) != type.shape[i]; });
+    std::string declared = d && i < d->symbols.size() ? d->symbols[i] : "";
+    if (varies) tensor->shape->dim[i].value = written.dimension(types, i, declared);
+  }
+}
+
+std::vector<Type> types_of(const Generalised& written, bool inputs, size_t i) {
+  std::vector<Type> types;
+  for (const Graph& g : written.programs)
+    types.push_back(g.types[inputs ? g.inputs[i].node : g.outputs[i].node]);
+  return types;
 }
 
 void describe_model(onnx::Model& out, const ModelInfo& info) {
@@ -92,24 +110,25 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   int64_t own = stated == info.opsets.end() ? 1 : stated->second;
   // Before opset 7 operators broadcast by attributes, which we do not write.
   int64_t opset = options.target_opset ? options.target_opset : std::max<int64_t>(own, 7);
-  Graph raised = raise_onnx(model.graph, opset);
-  check_versions(raised, opset);
+  Generalised written = for_all_sizes(model, opset, options.at_sizes);
+  check_versions(written.raised, opset);
 
   Exported result;
   if (opset != own && !options.target_opset)
     result.notes.push_back(str("opset ", own, " is written as opset ", opset));
+  result.notes.insert(result.notes.end(), written.notes.begin(), written.notes.end());
   onnx::Model& out = result.file;
   GraphWriter writer;
-  out.graph = writer.main_graph(raised);
+  out.graph = writer.main_graph(written.raised);
   describe_model(out, info);
   if (opset > own) out.ir_version = std::max(out.ir_version, oldest_ir(opset));
   for (size_t i = 0; i < out.graph.input.size(); ++i) {
-    const Type& type = model.graph.types[model.graph.inputs[i].node];
-    describe(out.graph.input[i], type, declaration_of(info.inputs, i, out.graph.input[i].name));
+    describe(out.graph.input[i], types_of(written, true, i),
+             declaration_of(info.inputs, i, out.graph.input[i].name), written);
   }
   for (size_t i = 0; i < out.graph.output.size(); ++i) {
-    const Type& type = model.graph.types[model.graph.outputs[i].node];
-    describe(out.graph.output[i], type, declaration_of(info.outputs, i, out.graph.output[i].name));
+    describe(out.graph.output[i], types_of(written, false, i),
+             declaration_of(info.outputs, i, out.graph.output[i].name), written);
   }
   if (out.ir_version < 4) list_initializers(out.graph);
   out.opset_import = {{"", opset}};
@@ -118,8 +137,6 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
     auto known = info.opsets.find(domain);
     out.opset_import.push_back({domain, known == info.opsets.end() ? version : known->second});
   }
-  for (const auto& [symbol, size] : info.defaulted)
-    result.notes.push_back(str("dimension ", symbol, " is written as ", size));
   return result;
 }
 

@@ -4,11 +4,10 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "export/generalise.h"
 #include "ir/model.h"
 #include "onnx/schema.h"
 
@@ -16,10 +15,9 @@ namespace emend {
 
 struct ExportOptions {
   int64_t target_opset = 0;  // of the default domain; 0: as the model says
-  // The same program at other sizes of its symbolic dimensions, by the way that led to the model.
   // With it, a dimension stays symbolic where the file is right for every size (generalise.h);
   // without it, all dimensions are written as numbers.
-  std::function<Graph(const std::map<std::string, int64_t>&)> at_sizes;
+  AtSizes at_sizes = nullptr;
 };
 
 struct Exported {

@@ -76,8 +76,14 @@ Model import_wire(const onnx::Model& m, const ImportOptions& options) {
   Lowered lowered = lower_onnx(onnx_structure(m, inputs, sizes), lower);
 
   Model model{std::move(lowered.graph), model_info(m, inputs)};
+  for (const auto& i : m.graph.input) {
+    bool proper = std::any_of(inputs.begin(), inputs.end(), [&](auto* p) { return p == &i; });
+    if (!proper && m.ir_version >= 4)
+      model.info.specialised.push_back(
+          str("input ", emend::quoted(i.name), " = its default value"));
+  }
   model.info.defaulted = sizes.defaulted();
-  model.info.specialised = sizes.notes();
+  for (const auto& note : sizes.notes()) model.info.specialised.push_back(note);
   for (const auto& [name, value] : lowered.pinned) {
     auto known = std::find_if(model.info.pinned.begin(), model.info.pinned.end(),
                               [&, &name = name](const auto& p) { return p.first == name; });
@@ -91,14 +97,15 @@ Model import_wire(const onnx::Model& m, const ImportOptions& options) {
 
 }  // namespace
 
-Model import_onnx(const std::filesystem::path& path, const ImportOptions& options) {
-  onnx::Model wire = onnx::read_model(path);
-  return with_note([&] { return path.string(); }, [&] { return import_wire(wire, options); });
-}
+OnnxFile::OnnxFile(const std::filesystem::path& path)
+    : name_(path.string()), wire_(std::make_shared<const onnx::Model>(onnx::read_model(path))) {}
 
-Model import_onnx(const SharedBytes& bytes, const std::string& name, const ImportOptions& options) {
-  onnx::Model wire = onnx::read_model(bytes, name);
-  return with_note([&] { return name; }, [&] { return import_wire(wire, options); });
+OnnxFile::OnnxFile(const SharedBytes& bytes, std::string name)
+    : name_(std::move(name)),
+      wire_(std::make_shared<const onnx::Model>(onnx::read_model(bytes, name_))) {}
+
+Model OnnxFile::import(const ImportOptions& options) const {
+  return with_note([&] { return name_; }, [&] { return import_wire(*wire_, options); });
 }
 
 }  // namespace emend

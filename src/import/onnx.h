@@ -6,12 +6,17 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/shared_bytes.h"
 #include "ir/model.h"
 
 namespace emend {
+
+namespace onnx {
+struct Model;
+}
 
 struct ImportOptions {
   std::map<std::string, Dims> shapes;      // of inputs, by name (--shape x:1x3x224x224)
@@ -20,10 +25,23 @@ struct ImportOptions {
   std::map<std::string, Value> input_values;
 };
 
-Model import_onnx(const std::filesystem::path& path, const ImportOptions& options = {});
-// From memory; `name` stands for the file in messages.
-Model import_onnx(const SharedBytes& bytes, const std::string& name,
-                  const ImportOptions& options = {});
+// A file that was read once and can be imported at several sizes; programs share its weights.
+class OnnxFile {
+ public:
+  explicit OnnxFile(const std::filesystem::path& path);
+  // From memory; `name` stands for the file in messages.
+  OnnxFile(const SharedBytes& bytes, std::string name);
+
+  Model import(const ImportOptions& options = {}) const;
+
+ private:
+  std::string name_;
+  std::shared_ptr<const onnx::Model> wire_;
+};
+
+inline Model import_onnx(const std::filesystem::path& path, const ImportOptions& options = {}) {
+  return OnnxFile(path).import(options);
+}
 
 // The newest versions that are understood; newer files are refused, since a known name may have got
 // another meaning.

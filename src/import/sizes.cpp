@@ -1,6 +1,7 @@
 #include "import/sizes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "import/tensor.h"
 #include "ir/unshaped.h"
@@ -34,6 +35,7 @@ std::string symbol_of(const onnx::Dimension& d, const std::string& value_name, s
 
 Sizes::Sizes(const std::vector<const onnx::ValueInfo*>& inputs, const ImportOptions& options)
     : options_(options) {
+  check_symbols(inputs);
   for (const auto& [name, size] : options.symbols) bind(name, size, "given");
   for (const auto* input : inputs) {
     if (auto it = options.shapes.find(input->name); it != options.shapes.end())
@@ -43,6 +45,19 @@ Sizes::Sizes(const std::vector<const onnx::ValueInfo*>& inputs, const ImportOpti
       bind_shape(*input, value->second.tensor.shape(), "from its value");
   }
   for (const auto* input : inputs) bind_defaults(*input);
+}
+
+void Sizes::check_symbols(const std::vector<const onnx::ValueInfo*>& inputs) const {
+  std::set<std::string> known;
+  for (const auto* input : inputs) {
+    const onnx::Shape* shape = shape_of(*input);
+    for (size_t i = 0; shape && i < shape->dim.size(); ++i)
+      known.insert(symbol_of(shape->dim[i], input->name, i));
+  }
+  for (const auto& [name, size] : options_.symbols) {
+    if (!known.contains(name))
+      throw Error(str("no dimension of an input is called ", emend::quoted(name)));
+  }
 }
 
 void Sizes::bind(const std::string& symbol, int64_t size, const std::string& why) {

@@ -27,6 +27,7 @@ class Sizes {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  void check_symbols(const std::vector<const onnx::ValueInfo*>& inputs) const;
   void bind_shape(const onnx::ValueInfo& input, const Dims& shape, const char* why);
   void bind(const std::string& symbol, int64_t size, const std::string& why);
   void bind_defaults(const onnx::ValueInfo& input);

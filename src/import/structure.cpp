@@ -8,6 +8,7 @@
 
 #include "import/attributes.h"
 #include "import/tensor.h"
+#include "ir/unshaped.h"
 #include "ops/onnx_lower.h"
 
 namespace emend {
@@ -36,7 +37,10 @@ struct Scope {
   const Opsets& opsets;
   const AttributeBindings& attributes;  // of the function around, for attribute references
   std::string prefix;                   // of names, inside inlined functions
-  bool main = false;                    // the model's own graph, which `value_types` speak of
+  bool main = false;                    // the model's own graph
+  // What the file says of values: of those in subgraphs only the element type, since a body may
+  // run at several shapes.
+  std::unordered_map<std::string, Type> types = {};
   // An invalid id is an optional parameter that the function's caller left out.
   std::unordered_map<std::string, NodeId> values = {};
   std::vector<std::string> captured = {};
@@ -151,11 +155,6 @@ class Structure {
       if (!functions_.insert({key, &f}).second)
         throw Error(str("function ", emend::quoted(f.name), " is defined twice"));
     }
-    for (const auto* list : {&model.graph.value_info, &model.graph.output}) {
-      for (const auto& v : *list) {
-        if (v.type) value_types_.insert({v.name, sizes.known_type(*v.type)});
-      }
-    }
   }
 
   Graph run(const std::vector<const onnx::ValueInfo*>& inputs) {
@@ -163,6 +162,7 @@ class Structure {
     Opsets opsets = opset_versions(model_.opset_import);
     AttributeBindings none;
     Scope scope{.b = b, .opsets = opsets, .attributes = none, .main = true};
+    add_types(model_.graph, scope);
     for (const auto* i : inputs) scope.define(i->name, b.input(i->name, sizes_.input_type(*i)));
     add_initializers(model_.graph, scope);
     add_nodes(model_.graph.node, scope);
@@ -178,6 +178,17 @@ class Structure {
                        if (!n.valid()) throw Error("its value is a parameter that was left out");
                        return n;
                      });
+  }
+
+  void add_types(const onnx::Graph& g, Scope& scope) const {
+    for (const auto* list : {&g.value_info, &g.output}) {
+      for (const auto& v : *list) {
+        if (!v.type) continue;
+        Type type = sizes_.known_type(*v.type);
+        if (!scope.main && type.is_tensor()) type = unshaped(type.dtype);
+        scope.types.insert({v.name, std::move(type)});
+      }
+    }
   }
 
   static void add_initializers(const onnx::Graph& g, Scope& scope) {
@@ -239,7 +250,7 @@ class Structure {
     node.outputs = static_cast<int64_t>(outputs);
     node.attributes = attributes_of(n, scope, operands, node.captures);
     for (const std::string& name : values_named_by(node)) operands.push_back(scope.find(name));
-    if (scope.main) node.result = declared_result(n, outputs);
+    node.result = declared_result(n, outputs, scope);
     NodeId made = add_onnx_node(scope.b, node, operands);
     if (outputs == 1) return scope.define(n.output[0], made);
     for (size_t i = 0; i < outputs; ++i) {
@@ -250,11 +261,11 @@ class Structure {
   }
 
   // What the file says of a node's results.
-  Type declared_result(const onnx::Node& n, size_t outputs) const {
+  static Type declared_result(const onnx::Node& n, size_t outputs, const Scope& scope) {
     std::vector<Type> types;
     for (size_t i = 0; i < outputs; ++i) {
-      auto it = value_types_.find(n.output[i]);
-      types.push_back(it == value_types_.end() ? Type::any() : it->second);
+      auto it = scope.types.find(n.output[i]);
+      types.push_back(it == scope.types.end() ? Type::any() : it->second);
     }
     return outputs == 1 ? types[0] : Type::tuple(std::move(types));
   }
@@ -296,6 +307,7 @@ class Structure {
                 .opsets = outer.opsets,
                 .attributes = outer.attributes,
                 .prefix = outer.prefix};
+    add_types(g, scope);
     for (const auto& i : g.input) {
       Type type = i.type ? sizes_.known_type(*i.type) : Type::any();
       scope.define(i.name, b.input(i.name, std::move(type)));
@@ -340,7 +352,6 @@ class Structure {
   const onnx::Model& model_;
   const Sizes& sizes_;
   std::map<std::tuple<std::string, std::string, std::string>, const onnx::Function*> functions_;
-  std::unordered_map<std::string, Type> value_types_;
   std::vector<const onnx::Function*> calls_;  // being inlined
   size_t inlined_ = 0;
 };

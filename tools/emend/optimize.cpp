@@ -114,7 +114,8 @@ int run(Options o, const Globals& globals) {
   apply_shapes(o.shapes, import);
   o.how.seed = globals.seed + 1;
   auto start = std::chrono::steady_clock::now();
-  Model model = import_onnx(o.in, import);
+  OnnxFile source(o.in);
+  Model model = source.import(import);
   double import_ms = milliseconds_since(start);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   OptimizeReport report;
@@ -125,7 +126,7 @@ int run(Options o, const Globals& globals) {
   auto at_sizes = [&](const std::map<std::string, int64_t>& sizes) {
     ImportOptions other = import;
     for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
-    return optimized(import_onnx(o.in, other).graph, o.how);
+    return optimized(source.import(other).graph, o.how);
   };
   ExportOptions how{.target_opset = o.target_opset, .at_sizes = at_sizes};
   bool wrong = report.checked.kind == Checked::Kind::failed;
