@@ -1,0 +1,81 @@
+// Damaged models through import and export: both return or throw Error naming the file. Models of
+// ONNX's own suite are where the operators' own checks of attributes and shapes are met.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/mapped_file.h"
+#include "export/onnx.h"
+#include "fuzz/fuzz_main.h"
+#include "import/onnx.h"
+#include "onnx/write.h"
+#include "support/onnx_models.h"
+#include "support/onnx_samples.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace emend;
+
+// A function, a subgraph, a symbol, a sparse tensor and a shape that is computed.
+onnx::Model varied_model() {
+  onnx::Graph branch;
+  branch.name = "branch";
+  branch.node = {onnx_node("Neg", {"x"}, {"t"})};
+  branch.output = {value_info("t", {2, 3})};
+  onnx::ValueInfo condition = value_info("c", {});
+  std::get<onnx::TensorType>(condition.type->value).elem_type = onnx::DataType::kBool;
+  onnx::Model m = onnx_model(
+      {value_info("x", {"N", 3}), condition},
+      {onnx_node("Twice", {"x"}, {"d"}), onnx_node("Add", {"d", "w"}, {"e"}),
+       onnx_node("If", {"c"}, {"f"},
+                 {graph_attribute("then_branch", branch), graph_attribute("else_branch", branch)}),
+       onnx_node("Shape", {"e"}, {"s"}), onnx_node("Reshape", {"f", "s"}, {"y"})},
+      {value_info("y", {"N", 3})});
+  onnx::Function twice;
+  twice.name = "Twice";
+  twice.domain = "local";
+  twice.input = {"a"};
+  twice.output = {"b"};
+  twice.opset_import = {{"", 17}};
+  twice.node = {onnx_node("Add", {"a", "a"}, {"b"})};
+  m.functions = {twice};
+  m.graph.node[0].domain = "local";
+  m.opset_import.push_back({"local", 1});
+  m.graph.sparse_initializer = {{onnx::float_tensor("w", 2, 1), int_tensor("", {0, 2}), {1, 3}}};
+  return m;
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz_corpus() {
+  std::vector<std::string> corpus = {onnx::serialize(varied_model())};
+  const char* root = std::getenv("EMEND_ONNX_DATA");
+  if (!root) return corpus;
+  std::vector<fs::path> models;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file() && entry.file_size() <= 4096 && entry.path().extension() == ".onnx")
+      models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  for (const auto& path : models) corpus.emplace_back(map_file(path).value_or_throw().text());
+  return corpus;
+}
+
+// What the reader may unfold, and what folding of shapes and small values may hold.
+uint64_t fuzz_memory_limit(size_t input_size) {
+  return (256 << 20) + 512 * input_size;
+}
+
+void fuzz_one(const std::string& input) {
+  try {
+    Model model = OnnxFile(SharedBytes::adopt(std::string(input)), "fuzz").import();
+    try {
+      onnx::serialize(export_onnx(model).file);
+    } catch (const Error&) {  // what was read need not have a form at its opset
+    }
+  } catch (const Error& e) {
+    if (std::string(e.what()).rfind("fuzz: ", 0) != 0)
+      throw std::logic_error(std::string("does not name the file: ") + e.what());
+  }
+}

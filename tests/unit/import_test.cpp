@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include "ops/evaluate.h"
+#include "support/onnx_models.h"
+#include "support/onnx_samples.h"
+
+namespace emend {
+namespace {
+
+using onnx::float_tensor;
+
+Tensor reals(Dims shape, std::vector<double> v) {
+  return Tensor::of_reals(DType::f32, std::move(shape), v);
+}
+
+std::vector<double> run1(const Model& m, std::vector<Value> inputs) {
+  return evaluate(m.graph, inputs)[0].tensor.reals();
+}
+
+// What the import says is wrong; empty if it succeeds.
+std::string complaint(const onnx::Model& m, const ImportOptions& options = {}) {
+  try {
+    onnx_file(m).import(options);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+TEST(Import, InitializersViewTheFile) {
+  onnx::Model wire = onnx_model({value_info("x", {4})}, {onnx_node("Add", {"x", "w"}, {"y"})},
+                                {value_info("y", {4})});
+  wire.graph.initializer = {float_tensor("w", 4, 10)};
+  SharedBytes bytes = SharedBytes::adopt(onnx::serialize(wire));
+  Model m = OnnxFile(bytes, "test.onnx").import();
+  ASSERT_EQ(m.graph.constants.size(), 1u);
+  const std::byte* data = m.graph.constants[ConstId(0)].data();
+  EXPECT_TRUE(data >= bytes.data() && data < bytes.data() + bytes.size());
+  EXPECT_EQ(run1(m, {reals({4}, {1, 2, 3, 4})}), (std::vector<double>{11, 13, 15, 17}));
+}
+
+TEST(Import, SymbolsTakeDefaultsShapesOrValuesAndSaySo) {
+  onnx::Model wire = onnx_model({value_info("x", {"batch", 3}), value_info("m", {"batch", "seq"})},
+                                {onnx_node("Relu", {"x"}, {"y"}), onnx_node("Relu", {"m"}, {"z"})},
+                                {value_info("y", {"batch", 3}), value_info("z", {"batch", "seq"})});
+  OnnxFile file = onnx_file(wire);
+  Model m = file.import();
+  EXPECT_EQ(m.graph.types[m.graph.inputs[1].node].shape, (Dims{1, 128}));
+  EXPECT_EQ(m.info.defaulted, (std::map<std::string, int64_t>{{"batch", 1}, {"seq", 128}}));
+  EXPECT_EQ(m.info.specialised[0], "batch = 1 (default)");
+  EXPECT_EQ(m.info.outputs[1].symbols, (std::vector<std::string>{"batch", "seq"}));
+
+  m = file.import({.shapes = {{"x", {5, 3}}}, .symbols = {{"seq", 7}}});
+  EXPECT_EQ(m.graph.types[m.graph.inputs[1].node].shape, (Dims{5, 7}));
+  EXPECT_TRUE(m.info.defaulted.empty());
+
+  EXPECT_NE(complaint(wire, {.shapes = {{"x", {5, 3}}, {"m", {4, 2}}}}).find("5 and also 4"),
+            std::string::npos);
+  EXPECT_NE(complaint(wire, {.symbols = {{"bath", 7}}}).find("\"bath\""), std::string::npos);
+  EXPECT_NE(complaint(wire, {.shapes = {{"q", {7}}}}).find("the inputs are x, m"),
+            std::string::npos);
+}
+
+TEST(Import, AShapeGivenByAnInputPinsItsValue) {
+  onnx::ValueInfo shape = value_info("s", {2});
+  std::get<onnx::TensorType>(shape.type->value).elem_type = onnx::DataType::kInt64;
+  onnx::Model wire =
+      onnx_model({value_info("x", {6}), shape}, {onnx_node("Reshape", {"x", "s"}, {"y"})},
+                 {value_info("y", {2, 3})});
+  Model m = onnx_file(wire).import({.input_values = {{"s", Tensor::of_ints({3, 2})}}});
+  EXPECT_EQ(m.graph.types[m.graph.outputs[0].node].shape, (Dims{3, 2}));
+  ASSERT_EQ(m.info.pinned.size(), 1u);
+  EXPECT_EQ(m.info.pinned[0].first, "s");
+  // Without the value the node waits for run time, and still computes.
+  m = onnx_file(wire).import();
+  EXPECT_EQ(m.info.deferred.size(), 1u);
+  auto y = evaluate(m.graph,
+                    std::vector<Value>{reals({6}, {1, 2, 3, 4, 5, 6}), Tensor::of_ints({2, 3})});
+  EXPECT_EQ(y[0].tensor.shape(), (Dims{2, 3}));
+}
+
+TEST(Import, FunctionsAreInlinedWithTheirAttributesAndDefaults) {
+  onnx::Attribute alpha;  // of the body: what the caller says
+  alpha.name = "alpha";
+  alpha.type = onnx::AttributeType::kFloat;
+  alpha.ref_attr_name = "slope";
+  onnx::Function inner;
+  inner.name = "Inner";
+  inner.domain = "local";
+  inner.input = {"a", "unused"};
+  inner.output = {"b"};
+  inner.attribute = {"slope"};
+  inner.opset_import = {{"", 17}};
+  inner.node = {onnx_node("LeakyRelu", {"a"}, {"b"}, {alpha})};
+  onnx::Function outer = inner;
+  outer.name = "Outer";
+  outer.attribute = {};
+  onnx::Attribute half = alpha;
+  half.name = "slope";
+  half.f = 0.5F;
+  half.ref_attr_name = "";
+  outer.attribute_proto = {half};
+  onnx::Attribute passed = alpha;
+  passed.name = "slope";
+  outer.opset_import = {{"", 17}, {"local", 1}};
+  outer.node = {onnx_node("Inner", {"a"}, {"t"}, {passed}), onnx_node("Neg", {"t"}, {"b"})};
+  outer.node[0].domain = "local";
+
+  onnx::Model wire = onnx_model({value_info("x", {2})}, {onnx_node("Outer", {"x"}, {"y"})},
+                                {value_info("y", {2})});
+  wire.graph.node[0].domain = "local";
+  wire.opset_import.push_back({"local", 1});
+  wire.functions = {inner, outer};
+  Model m = onnx_file(wire).import();
+  EXPECT_EQ(run1(m, {reals({2}, {-4, 4})}), (std::vector<double>{2, -4}));
+
+  wire.functions[0].node[0] = onnx_node("Outer", {"a"}, {"b"});
+  wire.functions[0].node[0].domain = "local";
+  EXPECT_NE(complaint(wire).find("calls itself"), std::string::npos);
+}
+
+TEST(Import, SubgraphsCaptureOuterValuesInOrderOfFirstUse) {
+  onnx::Graph then_graph, else_graph;
+  then_graph.name = "then";
+  then_graph.node = {onnx_node("Sub", {"x", "d"}, {"t"})};
+  then_graph.output = {value_info("t", {2})};
+  else_graph.name = "else";
+  else_graph.node = {onnx_node("Neg", {"d"}, {"e"})};
+  else_graph.output = {value_info("e", {2})};
+  onnx::ValueInfo c = value_info("c", {});
+  std::get<onnx::TensorType>(c.type->value).elem_type = onnx::DataType::kBool;
+  onnx::Model wire = onnx_model({c, value_info("x", {2})},
+                                // Not in the order of their use, which is put right.
+                                {onnx_node("If", {"c"}, {"y"},
+                                           {graph_attribute("then_branch", then_graph),
+                                            graph_attribute("else_branch", else_graph)}),
+                                 onnx_node("Add", {"x", "x"}, {"d"})},
+                                {value_info("y", {2})});
+  Model m = onnx_file(wire).import();
+  Tensor yes = Tensor::of_int(1, DType::boolean), no = Tensor::of_int(0, DType::boolean);
+  EXPECT_EQ(run1(m, {yes, reals({2}, {1, 2})}), (std::vector<double>{-1, -2}));
+  EXPECT_EQ(run1(m, {no, reals({2}, {3, 4})}), (std::vector<double>{-6, -8}));
+}
+
+TEST(Import, SparseInitializersBecomeDense) {
+  onnx::Model wire = onnx_model({value_info("x", {2, 3})}, {onnx_node("Add", {"x", "w"}, {"y"})},
+                                {value_info("y", {2, 3})});
+  onnx::Tensor indices = int_tensor("", {0, 1, 1, 2});
+  indices.dims = {2, 2};
+  wire.graph.sparse_initializer = {{float_tensor("w", 2, 5), indices, {2, 3}}};
+  Model m = onnx_file(wire).import();
+  EXPECT_EQ(run1(m, {reals({2, 3}, {0, 0, 0, 0, 0, 0})}), (std::vector<double>{0, 5, 0, 0, 0, 6}));
+  std::get<0>(std::tie(wire.graph.sparse_initializer[0].indices))->int64_data = {0, 1, 1, 3};
+  EXPECT_NE(complaint(wire).find("sparse index 3"), std::string::npos);
+}
+
+TEST(Import, BadGraphsGetOneSentenceThatNamesFileNodeAndReason) {
+  onnx::Model good = onnx_model({value_info("x", {2})},
+                                {onnx_node("Relu", {"x"}, {"a"}), onnx_node("Neg", {"a"}, {"y"})},
+                                {value_info("y", {2})});
+  EXPECT_EQ(complaint(good), "");
+  onnx::Model m = good;
+  m.graph.node[0].input = {"y"};
+  EXPECT_EQ(complaint(m), "test.onnx: node \"a\" (Relu): the graph has a cycle through this node");
+  m = good;
+  m.graph.node[1].output = {"a"};
+  EXPECT_EQ(complaint(m), "test.onnx: node \"a\" (Neg): the value \"a\" is produced twice");
+  m = good;
+  m.graph.node[0].input = {"q"};
+  EXPECT_EQ(complaint(m),
+            "test.onnx: node \"a\" (Relu): the value \"q\" is used, but nothing produces it");
+  m = good;
+  m.graph.input[0] = value_info("x", {int64_t{1} << 62, 4});
+  EXPECT_NE(complaint(m).find("absurd shape"), std::string::npos);
+  m = good;
+  m.opset_import = {{"", 99}};
+  EXPECT_NE(complaint(m).find("opset 99 is newer"), std::string::npos);
+  m = good;
+  m.graph.output.push_back(value_info("nothing", {2}));
+  EXPECT_NE(complaint(m).find("output \"nothing\""), std::string::npos);
+}
+
+TEST(Import, InitializersListedAsInputsAreConstants) {
+  onnx::Model wire = onnx_model({value_info("x", {4}), value_info("w", {4})},
+                                {onnx_node("Add", {"x", "w"}, {"y"})}, {value_info("y", {4})});
+  wire.graph.initializer = {float_tensor("w", 4, 10)};
+  Model m = onnx_file(wire).import();
+  EXPECT_EQ(m.graph.inputs.size(), 1u);
+  EXPECT_EQ(m.info.specialised[0], "input \"w\" = its default value");
+  // Whoever gives it a value makes it an input.
+  m = onnx_file(wire).import({.input_values = {{"w", reals({4}, {1, 1, 1, 1})}}});
+  EXPECT_EQ(m.graph.inputs.size(), 2u);
+}
+
+}  // namespace
+}  // namespace emend

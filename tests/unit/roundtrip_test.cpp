@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include "export/onnx.h"
+#include "ops/evaluate.h"
+#include "support/onnx_models.h"
+#include "support/onnx_samples.h"
+
+namespace emend {
+namespace {
+
+using onnx::float_tensor;
+
+AtSizes at_sizes(const OnnxFile& file) {
+  return [&file](const std::map<std::string, int64_t>& sizes) {
+    return file.import({.symbols = sizes}).graph;
+  };
+}
+
+const onnx::Shape& shape_of(const onnx::ValueInfo& v) {
+  return *std::get<onnx::TensorType>(v.type->value).shape;
+}
+
+TEST(Export, NamesDocumentationAndMetadataSurvive) {
+  onnx::Model wire =
+      onnx_model({value_info("x", {4})},
+                 {onnx_node("Add", {"x", "w"}, {"middle"}), onnx_node("Relu", {"middle"}, {"y"})},
+                 {value_info("y", {4})});
+  wire.graph.initializer = {float_tensor("w", 4, 10)};
+  wire.producer_name = "somebody";
+  wire.metadata_props = {{"k", "v"}};
+  wire.graph.input[0].doc_string = "the input";
+  onnx::Model out = export_onnx(onnx_file(wire).import()).file;
+  EXPECT_EQ(out.ir_version, 8);
+  EXPECT_EQ(out.producer_name, "somebody");
+  EXPECT_EQ(out.metadata_props.at(0).value, "v");
+  EXPECT_EQ(out.opset_import.at(0).version, 17);
+  EXPECT_EQ(out.graph.input.at(0).doc_string, "the input");
+  EXPECT_EQ(out.graph.initializer.at(0).name, "w");
+  ASSERT_EQ(out.graph.node.size(), 2u);
+  EXPECT_EQ(out.graph.node[0].output[0], "middle");
+  EXPECT_EQ(out.graph.node[1].output[0], "y");
+}
+
+TEST(Export, OutputsThatNothingComputesAreIdentities) {
+  onnx::Model wire = onnx_model({value_info("x", {4})}, {onnx_node("Neg", {"x"}, {"y"})},
+                                {value_info("x", {4}), value_info("y", {4}), value_info("w", {4})});
+  wire.graph.initializer = {float_tensor("w", 4, 10)};
+  Model m = onnx_file(wire).import();
+  m.graph.outputs[0].name = "x_out";
+  m.graph.outputs.push_back({"y_again", m.graph.outputs[1].node});
+  m.graph.outputs[2].name = "w_out";
+  onnx::Model out = export_onnx(m).file;
+  std::map<std::string, std::string> copies;
+  for (const auto& n : out.graph.node) {
+    if (n.op_type == "Identity") copies[n.output[0]] = n.input[0];
+  }
+  EXPECT_EQ(copies,
+            (std::map<std::string, std::string>{{"x_out", "x"}, {"y_again", "y"}, {"w_out", "w"}}));
+}
+
+TEST(Export, UnknownOperatorsTravelUntouched) {
+  onnx::Attribute text;
+  text.name = "how";
+  text.type = onnx::AttributeType::kString;
+  text.s = "gently";
+  onnx::Model wire = onnx_model(
+      {value_info("x", {4})},
+      {onnx_node("Relu", {"x"}, {"a"}), onnx_node("Stir", {"a", "", "x"}, {"b", "", "c"}, {text}),
+       onnx_node("Neg", {"c"}, {"y"})},
+      {value_info("y", {4})});
+  wire.graph.node[1].domain = "kitchen";
+  wire.opset_import.push_back({"kitchen", 3});
+  onnx::Model out = export_onnx(onnx_file(wire).import()).file;
+  ASSERT_EQ(out.graph.node.size(), 3u);
+  const onnx::Node& stir = out.graph.node[1];
+  EXPECT_EQ(stir.op_type, "Stir");
+  EXPECT_EQ(stir.domain, "kitchen");
+  EXPECT_EQ(stir.input, (std::vector<std::string>{"a", "", "x"}));
+  EXPECT_EQ(stir.output.size(), 3u);
+  EXPECT_EQ(stir.attribute.at(0).s, "gently");
+  EXPECT_EQ(out.opset_import.at(1).domain, "kitchen");
+  EXPECT_EQ(out.opset_import.at(1).version, 3);
+}
+
+TEST(Export, ASymbolStaysWhereTheFileHoldsForEverySize) {
+  onnx::Model wire =
+      onnx_model({value_info("x", {"N", 4, "S"})},
+                 {onnx_node("Relu", {"x"}, {"a"}), onnx_node("Shape", {"a"}, {"s"}),
+                  onnx_node("Gather", {"s", "zero"}, {"n"}),
+                  onnx_node("Concat", {"n", "rest"}, {"to"}, {onnx::int_attribute("axis", 0)}),
+                  onnx_node("Reshape", {"a", "to"}, {"y"})},
+                 {value_info("y", {"N", "flat"})});
+  wire.graph.initializer = {int_tensor("zero", {0}), int_tensor("rest", {-1})};
+  OnnxFile file = onnx_file(wire);
+  Exported out = export_onnx(file.import(), {.at_sizes = at_sizes(file)});
+  EXPECT_TRUE(out.notes.empty()) << out.notes[0];
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[0]).dim[0].value), "N");
+  EXPECT_EQ(std::get<int64_t>(shape_of(out.file.graph.input[0]).dim[1].value), 4);
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[0]).dim[2].value), "S");
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.output[0]).dim[1].value), "flat");
+  // Without other sizes to compare with, nothing is promised.
+  out = export_onnx(file.import());
+  EXPECT_EQ(out.notes.size(), 2u);
+  EXPECT_EQ(std::get<int64_t>(shape_of(out.file.graph.input[0]).dim[0].value), 1);
+
+  // What was written is right at a size that was never tried.
+  out = export_onnx(file.import(), {.at_sizes = at_sizes(file)});
+  ImportOptions odd{.symbols = {{"N", 3}, {"S", 2}}};
+  Model original = file.import(odd), written = onnx_file(out.file).import(odd);
+  std::vector<double> values(24);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) - 11;
+  std::vector<Value> x = {Tensor::of_reals(DType::f32, {3, 4, 2}, values)};
+  EXPECT_EQ(evaluate(original.graph, x), evaluate(written.graph, x));
+}
+
+TEST(Export, ASymbolThatTheProgramDependsOnBecomesANumber) {
+  // The size N itself is computed with; M is not.
+  onnx::Model wire =
+      onnx_model({value_info("x", {"N", 4}), value_info("z", {"M", 4})},
+                 {onnx_node("Shape", {"x"}, {"s"}), onnx_node("Gather", {"s", "zero"}, {"n"}),
+                  onnx_node("Cast", {"n"}, {"f"}, {onnx::int_attribute("to", 1)}),
+                  onnx_node("Mul", {"x", "f"}, {"y"}), onnx_node("Relu", {"z"}, {"w"})},
+                 {value_info("y", {"N", 4}), value_info("w", {"M", 4})});
+  wire.graph.initializer = {int_tensor("zero", {0})};
+  OnnxFile file = onnx_file(wire);
+  Exported out = export_onnx(file.import(), {.at_sizes = at_sizes(file)});
+  EXPECT_EQ(std::get<int64_t>(shape_of(out.file.graph.input[0]).dim[0].value), 1);
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[1]).dim[0].value), "M");
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.output[1]).dim[0].value), "M");
+  ASSERT_EQ(out.notes.size(), 1u);
+  EXPECT_NE(out.notes[0].find("dimension N is written as 1"), std::string::npos) << out.notes[0];
+}
+
+}  // namespace
+}  // namespace emend
