@@ -197,7 +197,8 @@ Conv conv_attributes(const OnnxCall& c, const Dims& x, const Dims& w) {
 }
 
 NodeId add_spatial_dims(GraphBuilder& b, NodeId bias, size_t n) {
-  Dims shape = {b.shape(bias).at(0)};
+  if (b.shape(bias).size() != 1) throw Error(str("a bias of shape ", shape_text(b.shape(bias))));
+  Dims shape = b.shape(bias);
   shape.insert(shape.end(), n, 1);
   return b.op("reshape", {bias}, Attrs({{"shape", shape}}));
 }

@@ -57,10 +57,10 @@ Lowered1 range_lower(OnnxCall& c) {
   auto distance = static_cast<__int128>(to) - from;
   __int128 n = (distance + step + (step > 0 ? -1 : 1)) / step;
   if (n > kMaxGenerated) throw Error("Range is too long");
-  return std::vector{c.b.constant(
-      generated(t, {std::max<int64_t>(0, static_cast<int64_t>(n))}, [&](std::byte* out, size_t i) {
-        store_int(t, out, i, from + static_cast<int64_t>(i) * step);
-      }))};
+  auto length = n < 0 ? 0 : static_cast<int64_t>(n);
+  return std::vector{c.b.constant(generated(t, {length}, [&](std::byte* out, size_t i) {
+    store_int(t, out, i, from + static_cast<int64_t>(i) * step);
+  }))};
 }
 
 Lowered1 eye_lower(OnnxCall& c) {

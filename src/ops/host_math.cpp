@@ -1,10 +1,12 @@
-// What has no index notation: determinants, and averages over as many samples as a region is
-// large.
+// What has no index notation: determinants, averages over as many samples as a region is large, and
+// maxima put back to where they were found.
 #include <algorithm>
 #include <cmath>
 
+#include "ops/contraction.h"
 #include "ops/evaluate.h"
 #include "ops/families.h"
+#include "ops/movement.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -70,7 +72,7 @@ struct Between {
 };
 
 Between between(double at, int64_t extent) {
-  if (!(at >= -1 && at <= static_cast<double>(extent))) return {};
+  if (extent < 1 || !(at >= -1 && at <= static_cast<double>(extent))) return {};
   at = std::clamp(at, 0.0, static_cast<double>(extent - 1));
   auto low = static_cast<int64_t>(at);
   return {low, std::min(low + 1, extent - 1), at - static_cast<double>(low), true};
@@ -162,6 +164,56 @@ std::vector<NodeId> old_roi_align_raise(OnnxWriter& w) {
                  {"spatial_scale", a.spatial_scale}});
 }
 
+struct Unpool {
+  Dims kernel, strides, pads;
+  EMEND_FIELDS(kernel, strides, pads)
+};
+
+Result<Type> unpool_infer(const Unpool& a, Types in) {
+  size_t n = in[0].shape.size() < 2 ? 0 : in[0].shape.size() - 2;
+  if (a.kernel.size() != n || a.strides.size() != n || a.pads.size() != 2 * n ||
+      in[1].shape != in[0].shape) {
+    return fail("kernel, strides, pads and indices do not fit ", shape_text(in[0].shape));
+  }
+  if (auto fault = window_fault(a.kernel, a.strides, Dims(n, 1), a.pads)) return fail(*fault);
+  Dims out = {in[0].shape[0], in[0].shape[1]};
+  for (size_t d = 0; d < n; ++d) {
+    out.push_back((in[0].shape[d + 2] - 1) * a.strides[d] - a.pads[d] - a.pads[d + n] +
+                  a.kernel[d]);
+  }
+  return Type::tensor(in[0].dtype, out);
+}
+
+Value unpool_eval(const EvalContext& c, const Unpool&, std::span<const Value> v) {
+  const Tensor &x = v[0].tensor, &indices = v[1].tensor;
+  auto width = static_cast<size_t>(info(x.dtype()).bits) / 8;
+  int64_t n = count(c.type.shape);
+  return Tensor::make(x.dtype(), c.type.shape, [&](std::byte* out) {
+    for (int64_t i = 0; i < x.count(); ++i) {
+      int64_t at = indices.integer(i);
+      if (at < 0 || at >= n) throw Error(str("index ", at, " is outside ", n, " elements"));
+      auto from = x.data() + static_cast<size_t>(i) * width;
+      std::copy_n(from, width, out + static_cast<size_t>(at) * width);
+    }
+  });
+}
+
+Result<std::vector<NodeId>> unpool_lower(OnnxCall& c) {
+  size_t n = c.type(1).shape.size() < 2 ? 0 : c.type(1).shape.size() - 2;
+  Unpool a{c.ints_attr("kernel_shape"), c.ints_attr("strides", Dims(n, 1)),
+           c.ints_attr("pads", Dims(2 * n, 0))};
+  NodeId y = c.b.op("max_unpool", {c.inputs[0], c.inputs[1]}, a);
+  if (!c.has(2)) return std::vector{y};
+  auto shape = c.ints(2);
+  if (!shape) return Failure{shape.error()};
+  // A larger output keeps the places of the inferred one.
+  const Dims& from = c.b.shape(y);
+  if (shape->size() != from.size()) throw Error("MaxUnpool: output_shape has the wrong length");
+  Pad more{.pads = Dims(2 * from.size(), 0)};
+  for (size_t d = 0; d < from.size(); ++d) more.pads[from.size() + d] = (*shape)[d] - from[d];
+  return std::vector{*shape == from ? y : c.b.op("pad", {y}, more)};
+}
+
 }  // namespace
 
 std::vector<OpDef> host_math_ops() {
@@ -191,6 +243,26 @@ std::vector<OpDef> host_math_ops() {
                      .lower = old_roi_align_lower,
                      .raise = old_roi_align_raise}},
            .doc = "regions of an image pooled to one size, from interpolated samples"}),
+      define<Unpool>(
+          {.name = "max_unpool",
+           .min_args = 2,
+           .max_args = 2,
+           .kind = Kind::index,
+           .traits = raw_moves,
+           .infer = unpool_infer,
+           .eval = unpool_eval,
+           .onnx = {{.type = "MaxUnpool",
+                     .since = 9,
+                     .lower = unpool_lower,
+                     .raise =
+                         [](OnnxWriter& w) {
+                           auto a = w.attrs.as<Unpool>();
+                           return w.emit("MaxUnpool", w.args,
+                                         {{"kernel_shape", a.kernel},
+                                          {"strides", a.strides},
+                                          {"pads", a.pads}});
+                         }}},
+           .doc = "elements put where max_pool_with_indices found them, zeros elsewhere"}),
   };
 }
 

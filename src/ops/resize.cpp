@@ -74,6 +74,7 @@ double kernel(const Resize& a, double t) {
 std::vector<double> interpolation_matrix(const Resize& a, size_t d, int64_t extent) {
   auto width = static_cast<size_t>(extent);
   std::vector<double> matrix(static_cast<size_t>(a.sizes[d]) * width, 0);
+  if (a.sizes[d] == 0) return matrix;
   double spread = a.antialias ? std::min(a.scales[d], 1.0) : 1.0;
   double radius = a.mode == "linear" ? 1 : 2;
   auto first = static_cast<int64_t>(std::floor(-radius / spread)) + 1;

@@ -305,6 +305,7 @@ NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
 // --- ONNX ---
 
 Result<std::vector<NodeId>> grid_sample_lower(OnnxCall& c) {
+  c.type(1);  // the grid is there
   GridSample a{c.text_attr("mode", "linear"), c.text_attr("padding_mode", "zeros"),
                c.int_attr("align_corners", 0) != 0};
   if (a.mode == "bilinear") a.mode = "linear";
@@ -336,6 +337,8 @@ Result<std::vector<NodeId>> deform_conv_lower(OnnxCall& c) {
   DeformConv a{c.ints_attr("strides", Dims(n, 1)),  c.ints_attr("dilations", Dims(n, 1)),
                c.ints_attr("pads", Dims(2 * n, 0)), c.int_attr("group", 1),
                c.int_attr("offset_group", 1),       c.has(4)};
+  c.type(2);  // weights and offsets are there
+  c.type(1);
   std::vector<NodeId> args(c.inputs.begin(), c.inputs.begin() + 3);
   if (c.has(4)) args.push_back(c.inputs[4]);
   NodeId y = c.b.op("deform_conv", args, to_attrs(a));

@@ -154,7 +154,8 @@ std::vector<NodeId> dft_raise(OnnxWriter& w) {
 Result<std::vector<NodeId>> stft_lower(OnnxCall& c) {
   const Dims& signal = c.type(0).shape;
   if (signal.size() < 2) throw Error("STFT needs a batch of signals");
-  int64_t natural = c.has(2) ? c.type(2).shape.at(0) : signal[1];
+  if (c.has(2) && c.type(2).rank() != 1) throw Error("STFT: the window is a vector");
+  int64_t natural = c.has(2) ? c.type(2).shape[0] : signal[1];
   auto step = number_of(c, 1, 1), length = number_of(c, 3, natural);
   if (!step) return Failure{step.error()};
   if (!length) return Failure{length.error()};

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "ops/contraction.h"
-#include "ops/evaluate.h"
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/table.h"
@@ -138,10 +137,10 @@ NodeId max_pool_indices_expand(GraphBuilder& b, const PoolIndices& a, Args args)
   NodeId position = b.op("window_argmax", {args[0], maxima}, a.pool());
   Dims x = b.shape(args[0]);
   auto plane = std::span(x).subspan(2);
+  if (!checked_count(Dims{x[0], x[1]}) || x[0] * x[1] > kMaxGenerated || count(plane) == 0)
+    throw Error(str("too many planes in ", shape_text(x), ", or empty ones"));
   if (a.storage_order) position = column_major(b, position, plane);
   // ONNX numbers the elements of the whole input: planes follow one another.
-  if (!checked_count(Dims{x[0], x[1]}) || x[0] * x[1] > kMaxGenerated)
-    throw Error(str("too many planes in ", shape_text(x)));
   Dims first;
   for (int64_t i = 0; i < x[0] * x[1]; ++i) first.push_back(i * count(plane));
   Dims shape(x.size(), 1);
@@ -257,42 +256,6 @@ NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
   return b.op("div", {x, b.op("pow", {base, b.scalar(a.beta, t)})});
 }
 
-// --- unpooling ---
-
-struct Unpool {
-  Dims kernel, strides, pads;
-  EMEND_FIELDS(kernel, strides, pads)
-};
-
-Result<Type> unpool_infer(const Unpool& a, Types in) {
-  size_t n = spatial_rank(in[0].shape);
-  if (a.kernel.size() != n || a.strides.size() != n || a.pads.size() != 2 * n ||
-      in[1].shape != in[0].shape) {
-    return fail("kernel, strides, pads and indices do not fit ", shape_text(in[0].shape));
-  }
-  if (auto fault = window_fault(a.kernel, a.strides, Dims(n, 1), a.pads)) return fail(*fault);
-  Dims out = {in[0].shape[0], in[0].shape[1]};
-  for (size_t d = 0; d < n; ++d) {
-    out.push_back((in[0].shape[d + 2] - 1) * a.strides[d] - a.pads[d] - a.pads[d + n] +
-                  a.kernel[d]);
-  }
-  return Type::tensor(in[0].dtype, out);
-}
-
-Value unpool_eval(const EvalContext& c, const Unpool&, std::span<const Value> v) {
-  const Tensor &x = v[0].tensor, &indices = v[1].tensor;
-  auto width = static_cast<size_t>(info(x.dtype()).bits) / 8;
-  int64_t n = count(c.type.shape);
-  return Tensor::make(x.dtype(), c.type.shape, [&](std::byte* out) {
-    for (int64_t i = 0; i < x.count(); ++i) {
-      int64_t at = indices.integer(i);
-      if (at < 0 || at >= n) throw Error(str("index ", at, " is outside ", n, " elements"));
-      auto from = x.data() + static_cast<size_t>(i) * width;
-      std::copy_n(from, width, out + static_cast<size_t>(at) * width);
-    }
-  });
-}
-
 // --- ONNX ---
 
 // The window an ONNX pooling node describes, with explicit pads.
@@ -361,22 +324,6 @@ Result<std::vector<NodeId>> global_lp_pool_lower(OnnxCall& c) {
   int64_t p = c.int_attr("p", 2);
   NodeId sum = c.b.op("reduce_sum", {magnitude(c.b, c.inputs[0], p)}, all_spatial_axes(c));
   return std::vector{root(c.b, sum, p)};
-}
-
-Result<std::vector<NodeId>> unpool_lower(OnnxCall& c) {
-  size_t n = spatial_rank(c.type(0).shape);
-  Unpool a{c.ints_attr("kernel_shape"), c.ints_attr("strides", Dims(n, 1)),
-           c.ints_attr("pads", Dims(2 * n, 0))};
-  NodeId y = c.b.op("max_unpool", {c.inputs[0], c.inputs[1]}, a);
-  if (!c.has(2)) return std::vector{y};
-  auto shape = c.ints(2);
-  if (!shape) return Failure{shape.error()};
-  // A larger output keeps the places of the inferred one.
-  const Dims& from = c.b.shape(y);
-  if (shape->size() != from.size()) throw Error("MaxUnpool: output_shape has the wrong length");
-  Pad more{.pads = Dims(2 * from.size(), 0)};
-  for (size_t d = 0; d < from.size(); ++d) more.pads[from.size() + d] = (*shape)[d] - from[d];
-  return std::vector{*shape == from ? y : c.b.op("pad", {y}, more)};
 }
 
 bool all_ones(const Dims& d) {
@@ -490,26 +437,6 @@ std::vector<OpDef> window_ops() {
                    .expand = lrn_expand,
                    .onnx = {{"LRN"}},
                    .doc = "x / (bias + alpha / size * squares of neighbouring channels) ^ beta"}),
-      define<Unpool>(
-          {.name = "max_unpool",
-           .min_args = 2,
-           .max_args = 2,
-           .kind = Kind::index,
-           .traits = raw_moves,
-           .infer = unpool_infer,
-           .eval = unpool_eval,
-           .onnx = {{.type = "MaxUnpool",
-                     .since = 9,
-                     .lower = unpool_lower,
-                     .raise =
-                         [](OnnxWriter& w) {
-                           auto a = w.attrs.as<Unpool>();
-                           return w.emit("MaxUnpool", w.args,
-                                         {{"kernel_shape", a.kernel},
-                                          {"strides", a.strides},
-                                          {"pads", a.pads}});
-                         }}},
-           .doc = "elements put where max_pool_with_indices found them, zeros elsewhere"}),
   };
 }
 
