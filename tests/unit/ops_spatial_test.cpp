@@ -217,6 +217,12 @@ TEST(OpsSpatial, AbsurdNumbersAreRefused) {
     window.back() = {name, std::string(name) == "pads" ? Dims(4, -big) : Dims(2, 0)};
     EXPECT_THROW(run_node("MaxPool", 19, {{x}}, window), Error) << name;
   }
+  Tensor text = Tensor::of_strings({1, 1, 2}, {"a", "b"});
+  EXPECT_THROW(run_node("LpPool", 18, {{text}}, {{"kernel_shape", Dims{1}}}), Error);
+  EXPECT_THROW(run_node("AveragePool", 18, {{text}}, {{"kernel_shape", Dims{1}}}), Error);
+  OnnxInput word{Tensor::of_strings({}, {"a"}), true};
+  EXPECT_THROW(run_node("Range", 11, {word, word, word}), Error);
+  EXPECT_THROW(run_node("Pad", 13, {{x}, known(Dims(8, 0)), word}), Error);
   Tensor w = small_numbers({1, 1, 2, 2});
   for (const char* type : {"Conv", "ConvTranspose"}) {
     EXPECT_THROW(
