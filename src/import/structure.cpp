@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "import/arity.h"
 #include "import/attributes.h"
 #include "import/tensor.h"
 #include "ir/unshaped.h"
@@ -147,6 +148,17 @@ std::vector<size_t> topological_order(const std::vector<onnx::Node>& nodes) {
   return order;
 }
 
+void check_inputs(const OnnxNode& node) {
+  if (!node.domain.empty()) return;
+  auto required = static_cast<size_t>(required_inputs(node.type));
+  if (node.present.size() < required) {
+    throw Error(str("needs at least ", required, " inputs and has ", node.present.size()));
+  }
+  for (size_t i = 0; i < required; ++i) {
+    if (!node.present[i]) throw Error(str("needs input ", i, ", which is left out"));
+  }
+}
+
 class Structure {
  public:
   Structure(const onnx::Model& model, const Sizes& sizes) : model_(model), sizes_(sizes) {
@@ -245,6 +257,7 @@ class Structure {
       if (id.valid()) operands.push_back(id);
     }
     while (!node.present.empty() && !node.present.back()) node.present.pop_back();
+    check_inputs(node);
     size_t outputs = n.output.size();
     while (n.output[outputs - 1].empty()) --outputs;
     node.outputs = static_cast<int64_t>(outputs);

@@ -98,7 +98,9 @@ Result<NodeId> GraphBuilder::try_op(OpId op, Args args, Attrs attrs) {
   if (!complete) return Failure{complete.error()};
   std::vector<Type> types;
   for (NodeId a : args) {
-    EMEND_ASSERT(a.valid() && a.value < graph_.size(), def.name, ": operand out of range");
+    // An id that stands for an absent input of an ONNX node.
+    if (!a.valid()) return fail(def.name, ": operand ", types.size(), " is missing");
+    EMEND_ASSERT(a.value < graph_.size(), def.name, ": operand out of range");
     types.push_back(graph_.types[a]);
   }
   auto type = infer_type(def, *complete, types);

@@ -43,7 +43,7 @@ NodeId placed_at_axis(OnnxCall& c) {
                     shape_text(c.type(0).shape)));
   }
   shape.insert(shape.end(), static_cast<size_t>(rank - own - axis), 1);
-  return c.b.op("reshape", {c.inputs[1]}, Attrs({{"shape", shape}}));
+  return c.b.op("reshape", {c.inputs.at(1)}, Attrs({{"shape", shape}}));
 }
 
 // The same way back: what broadcasts is the second operand without its outer dimensions of 1.
@@ -88,7 +88,7 @@ OnnxRow chain(const std::string& type, const std::string& op) {
   return {.type = type,
           .lower = [op](OnnxCall& c) -> Result<std::vector<NodeId>> {
             NodeId sum = c.inputs.at(0);
-            for (size_t i = 1; i < c.inputs.size(); ++i) sum = c.b.op(op, {sum, c.inputs[i]});
+            for (size_t i = 1; i < c.inputs.size(); ++i) sum = c.b.op(op, {sum, c.inputs.at(i)});
             return std::vector{sum};
           },
           .raise =
@@ -166,7 +166,7 @@ std::optional<double> clip_bound(OnnxCall& c, size_t input, const char* attribut
     if (!c.has_attr(attribute)) return std::nullopt;
     return c.real_attr(attribute, 0);
   }
-  if (!c.has(input) || !c.b.graph().is_constant(c.inputs[input])) return std::nullopt;
+  if (!c.has(input) || !c.b.graph().is_constant(c.inputs.at(input))) return std::nullopt;
   auto v = c.value(input);
   if (!v || v->count() != 1) return std::nullopt;
   double bound = v->real(0);
@@ -183,9 +183,9 @@ Result<std::vector<NodeId>> clip_lower(OnnxCall& c) {
   auto bound = [&](size_t input, std::optional<double> known, const char* op) {
     if (c.version() < 11 && known) x = c.b.op(op, {x, c.b.scalar(*known, t)});
     if (c.version() < 11 || !c.has(input)) return;
-    NodeId b = c.b.shape(c.inputs[input]).empty()
-                   ? c.inputs[input]
-                   : c.b.op("reshape", {c.inputs[input]}, Attrs({{"shape", Dims{}}}));
+    NodeId b = c.b.shape(c.inputs.at(input)).empty()
+                   ? c.inputs.at(input)
+                   : c.b.op("reshape", {c.inputs.at(input)}, Attrs({{"shape", Dims{}}}));
     x = c.b.op(op, {x, b});
   };
   bound(1, low, "max");
@@ -272,7 +272,7 @@ std::vector<OpDef> elementwise_ops() {
              .onnx = {{.type = "Gelu", .since = 20,
                        .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
                          bool fast = c.text_attr("approximate", "none") == "tanh";
-                         return std::vector{c.b.op(fast ? "gelu_tanh" : "gelu", {c.inputs[0]})};
+                         return std::vector{c.b.op(fast ? "gelu_tanh" : "gelu", {c.inputs.at(0)})};
                        },
                        .raise = [](OnnxWriter& w) { return w.emit("Gelu", w.args); }}}}),
       unary({.name = "gelu_tanh", .body = 0.5 * x * (1 + tanh(kGeluTanh * (x + 0.044715 * x * x * x))),
@@ -298,7 +298,7 @@ std::vector<OpDef> elementwise_ops() {
       binary({.name = "mod", .body = fn2(Fn::mod),
               .onnx = {{.type = "Mod", .since = 10,
                         .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
-                          return std::vector{c.b.op(c.int_attr("fmod", 0) ? "fmod" : "mod", {c.inputs[0], c.inputs[1]})};
+                          return std::vector{c.b.op(c.int_attr("fmod", 0) ? "fmod" : "mod", {c.inputs.at(0), c.inputs.at(1)})};
                         },
                         .raise = [](OnnxWriter& w) {
                           // ONNX allows mod without fmod on integers only: the sign is put right here.

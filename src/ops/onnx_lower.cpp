@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "ops/evaluate.h"
 #include "ops/table.h"
@@ -101,7 +102,7 @@ class Lowering {
     for (int64_t present : node.present)
       call.inputs.push_back(present ? operands[next++] : NodeId());
     call.captured.assign(operands.begin() + static_cast<int64_t>(next), operands.end());
-    auto results = entry.row->lower ? entry.row->lower(call) : lower_by_name(call, entry);
+    auto results = lower_by_row(call, entry);
     if (results && static_cast<int64_t>(results->size()) < node.outputs) {
       return fail("output ", results->size(), " is not supported");
     }
@@ -111,6 +112,15 @@ class Lowering {
   std::vector<std::string> deferred;
 
  private:
+  // Rows read inputs, shapes and lists of attributes by `at`: a malformed node has fewer.
+  Result<std::vector<NodeId>> lower_by_row(OnnxCall& c, OnnxEntry entry) {
+    try {
+      return entry.row->lower ? entry.row->lower(c) : lower_by_name(c, entry);
+    } catch (const std::out_of_range&) {
+      throw Error("has too few inputs, dimensions or entries of an attribute");
+    }
+  }
+
   // The default: attributes by name, shape operands from inputs.
   Result<std::vector<NodeId>> lower_by_name(OnnxCall& c, OnnxEntry entry) {
     const OpDef& def = op_def(entry.op);
