@@ -196,4 +196,4 @@ def test_the_suite_survives_cleaning(emend, onnx_data, tmp_path):
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         assert len(list(pool.map(clean, sorted((onnx_data / "node").iterdir())))) > 1000
     before, after = (emend.run("conformance", folder).stdout.splitlines()[-1] for folder in (onnx_data / "node", tmp_path))
-    assert after == before and after.endswith("cases pass")
+    assert after == before and after.startswith("total")
