@@ -95,8 +95,10 @@ void llama_block(Net& n, const ZooOptions& o) {
 }  // namespace
 
 std::vector<ZooEntry> llama_models() {
-  return {
-      {"llama_block", "one decoder block of Llama 3.2 1B, 128 tokens", {.seq = 128}, llama_block}};
+  return {{"llama_block",
+           "one decoder block of Llama, as wide as the 1B model of version 3.2, 128 tokens",
+           {.seq = 128},
+           llama_block}};
 }
 
 }  // namespace emend
