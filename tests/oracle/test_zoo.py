@@ -93,6 +93,7 @@ def test_agrees_with_pytorch(emend, tmp_path, name):
         assert got.shape == want.shape
         error = np.abs(got - want).max() / np.abs(want).max()
         assert error < 1e-4, f"{output.name}: off by {error:.2e} of the largest value"
+    path.unlink()  # hundreds of megabytes
 
 
 def test_every_model_of_the_zoo_is_here(emend, tmp_path):
