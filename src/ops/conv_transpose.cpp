@@ -152,7 +152,7 @@ struct Fold {
   EMEND_FIELDS(image, block, strides, dilations, pads)
 };
 
-constexpr int64_t kMaxPlaces = 4096;
+constexpr int64_t kMaxPlaces = 2048;
 
 // Blocks laid back where they were cut out, overlaps added: the transposed convolution whose
 // kernel has one 1 for each place of a block.

@@ -19,7 +19,7 @@ struct Iota {
 };
 
 // What is generated is stored: larger ones are refused.
-constexpr int64_t kMaxGenerated = int64_t{1} << 26;
+constexpr int64_t kMaxGenerated = int64_t{1} << 24;
 
 template <class F>
 Tensor generated(DType dtype, Dims shape, const F& value) {

@@ -56,7 +56,7 @@ int64_t mirrored(const std::string& mode, int64_t i, int64_t n) {
 }
 
 // Borders are lists of indices while they are made.
-constexpr int64_t kMaxBorder = int64_t{1} << 26;
+constexpr int64_t kMaxBorder = int64_t{1} << 22;
 
 NodeId border_expand(GraphBuilder& b, const Border& a, Args args) {
   NodeId x = args[0];

@@ -1,5 +1,6 @@
 // Resizing by interpolation. Every mode works on one axis after the other: nearest picks elements,
-// linear and cubic (with or without antialiasing) multiply by a small constant matrix.
+// linear and cubic (with or without antialiasing) multiply by a constant matrix, or where that
+// would be mostly zeros add neighbours up.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -70,29 +71,52 @@ double kernel(const Resize& a, double t) {
   return 0;
 }
 
-// Row by row, how the input's elements add up to the output's; outside counts as the edge.
-std::vector<double> interpolation_matrix(const Resize& a, size_t d, int64_t extent) {
-  auto width = static_cast<size_t>(extent);
-  std::vector<double> matrix(static_cast<size_t>(a.sizes[d]) * width, 0);
-  if (a.sizes[d] == 0) return matrix;
+// Per neighbour and output position, which element of the input counts, and how much. Outside
+// counts as the edge.
+struct Taps {
+  std::vector<Dims> place;
+  std::vector<std::vector<double>> weight;
+};
+
+// More taps than this are refused: they are constants of the program.
+constexpr int64_t kMaxTaps = int64_t{1} << 22;
+// A product with a matrix of up to this many elements is worth its zeros.
+constexpr int64_t kMaxMatrix = int64_t{1} << 20;
+
+Taps interpolation_taps(const Resize& a, size_t d, int64_t extent) {
   double spread = a.antialias ? std::min(a.scales[d], 1.0) : 1.0;
-  double radius = a.mode == "linear" ? 1 : 2;
-  auto first = static_cast<int64_t>(std::floor(-radius / spread)) + 1;
-  for (int64_t o = 0; o < a.sizes[d]; ++o) {
-    double x = source_position(a, d, extent, o), base = std::floor(x);
-    double* row = matrix.data() + static_cast<size_t>(o) * width;
-    double total = 0;
-    for (int64_t tap = first; tap <= 1 - first; ++tap) {
-      int64_t at = static_cast<int64_t>(base) + tap;
-      double weight = kernel(a, (static_cast<double>(tap) - (x - base)) * spread);
-      if (a.exclude_outside && (at < 0 || at >= extent)) continue;
-      row[std::clamp<int64_t>(at, 0, extent - 1)] += weight;
+  double reach = std::ceil((a.mode == "linear" ? 1 : 2) / spread);
+  if (!(2 * reach * static_cast<double>(a.sizes[d]) < static_cast<double>(kMaxTaps)))
+    throw Error(str("resizing ", extent, " elements to ", a.sizes[d], " is absurd"));
+  auto first = 1 - static_cast<int64_t>(reach), outputs = a.sizes[d];
+  auto n = static_cast<size_t>(2 - 2 * first);
+  Taps taps{std::vector<Dims>(n), std::vector<std::vector<double>>(n)};
+  for (int64_t o = 0; o < outputs; ++o) {
+    double x = source_position(a, d, extent, o), base = std::floor(x), total = 0;
+    for (size_t t = 0; t < n; ++t) {
+      int64_t step = first + static_cast<int64_t>(t), at = static_cast<int64_t>(base) + step;
+      double weight = kernel(a, (static_cast<double>(step) - (x - base)) * spread);
+      if (a.exclude_outside && (at < 0 || at >= extent)) weight = 0;
+      taps.place[t].push_back(std::clamp<int64_t>(at, 0, extent - 1));
+      taps.weight[t].push_back(weight);
       total += weight;
     }
-    if (!a.exclude_outside && !a.antialias) continue;
-    for (size_t i = 0; i < width && total != 0; ++i) row[i] /= total;
+    bool normalised = (a.exclude_outside || a.antialias) && total != 0;
+    for (size_t t = 0; t < n && normalised; ++t) taps.weight[t].back() /= total;
   }
-  return matrix;
+  return taps;
+}
+
+bool is_identity(const Taps& taps, int64_t extent) {
+  for (size_t t = 0; t < taps.place.size(); ++t) {
+    if (static_cast<int64_t>(taps.place[t].size()) != extent) return false;
+    for (size_t o = 0; o < taps.place[t].size(); ++o) {
+      bool here = taps.place[t][o] == static_cast<int64_t>(o);
+      // At its own place a row has one tap of weight 1: kernels are 1 there and 0 at whole steps.
+      if (taps.weight[t][o] != 0 && !(here && taps.weight[t][o] == 1)) return false;
+    }
+  }
+  return true;
 }
 
 Formula pick_nearest(const Formula& x, const Resize& a, size_t d) {
@@ -108,22 +132,46 @@ Formula pick_nearest(const Formula& x, const Resize& a, size_t d) {
   return apply("gather", {x, places}, to_attrs(Axis{static_cast<int64_t>(d)}));
 }
 
-Formula interpolate(const Formula& x, const Resize& a, size_t d) {
+// As a product with the matrix of all weights.
+Formula by_matrix(const Formula& x, const Taps& taps, size_t d, const Dims& result) {
   Dims shape = x.shape();
-  auto matrix = interpolation_matrix(a, d, shape[d]);
-  bool identity = a.sizes[d] == shape[d];
-  for (size_t i = 0; i < matrix.size() && identity; ++i)
-    identity = matrix[i] == (i % (static_cast<size_t>(shape[d]) + 1) == 0 ? 1 : 0);
-  if (identity) return x;
-  auto axis = static_cast<int64_t>(d);
+  auto width = static_cast<size_t>(shape[d]);
+  std::vector<double> matrix(static_cast<size_t>(result[d]) * width, 0);
+  for (size_t t = 0; t < taps.place.size(); ++t) {
+    for (size_t o = 0; o < taps.place[t].size(); ++o)
+      matrix[o * width + static_cast<size_t>(taps.place[t][o])] += taps.weight[t][o];
+  }
   int64_t outer = count(std::span(shape).first(d)), inner = count(std::span(shape).subspan(d + 1));
-  Tensor weights = Tensor::of_reals(x.dtype(), {a.sizes[d], shape[d]}, matrix);
+  Tensor weights = Tensor::of_reals(x.dtype(), {result[d], shape[d]}, matrix);
   Formula w(x.builder(), x.builder().constant(weights));
-  Dims result = shape;
-  result[static_cast<size_t>(axis)] = a.sizes[d];
   if (inner == 1)
     return reshape(matmul(reshape(x, {outer, shape[d]}), transpose(w, {1, 0})), result);
   return reshape(matmul(w, reshape(x, {outer, shape[d], inner})), result);
+}
+
+// As a sum over neighbours, where the matrix would be mostly zeros.
+Formula by_neighbours(const Formula& x, const Taps& taps, size_t d, const Dims& result) {
+  GraphBuilder& b = x.builder();
+  Dims along(result.size(), 1);
+  along[d] = result[d];
+  std::optional<Formula> sum;
+  for (size_t t = 0; t < taps.place.size(); ++t) {
+    Formula places(b, b.ints(taps.place[t]));
+    Formula weights(b, b.constant(Tensor::of_reals(x.dtype(), along, taps.weight[t])));
+    Formula part = apply("gather", {x, places}, to_attrs(Axis{static_cast<int64_t>(d)})) * weights;
+    sum = sum ? *sum + part : part;
+  }
+  return *sum;
+}
+
+Formula interpolate(const Formula& x, const Resize& a, size_t d) {
+  Dims result = x.shape();
+  int64_t extent = result[d];
+  Taps taps = interpolation_taps(a, d, extent);
+  if (is_identity(taps, extent)) return x;
+  result[d] = a.sizes[d];
+  bool small = a.sizes[d] <= kMaxMatrix / std::max<int64_t>(1, extent);
+  return small ? by_matrix(x, taps, d, result) : by_neighbours(x, taps, d, result);
 }
 
 // Whether a position of the result lies outside the region that is resized; true where any
@@ -145,8 +193,6 @@ std::optional<Formula> outside(GraphBuilder& b, const Resize& a, const Dims& fro
   return any;
 }
 
-constexpr int64_t kMaxGenerated = int64_t{1} << 26;
-
 NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
   Formula x(b, args[0]);
   const Dims from = x.shape();
@@ -159,9 +205,7 @@ NodeId resize_expand(GraphBuilder& b, const Resize& a, Args args) {
   for (size_t d = 0; d < from.size(); ++d) {
     if (a.sizes[d] < 0 || (a.sizes[d] > 0 && (from[d] < 1 || !(a.scales[d] > 0))))
       throw Error(str(shape_text(from), " cannot be resized to ", shape_text(a.sizes)));
-    // Indices take a number per element, matrices a row.
-    int64_t width = a.mode == "nearest" ? 1 : std::max<int64_t>(1, from[d]);
-    if (a.sizes[d] > kMaxGenerated / width)
+    if (a.sizes[d] > kMaxTaps)
       throw Error(str("resizing ", shape_text(from), " to ", shape_text(a.sizes), " is absurd"));
   }
   // Weights need the precision of single floats at least.

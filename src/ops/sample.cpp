@@ -222,7 +222,7 @@ NodeId affine_grid_expand(GraphBuilder& b, const AffineGrid& a, Args args) {
     throw Error(str("theta ", shape_text(theta.shape()), " against size ", shape_text(a.size)));
   auto spatial = std::span(a.size).subspan(2);
   int64_t points = count(spatial);
-  if (!checked_count(spatial) || points > (int64_t{1} << 24)) throw Error("the grid is absurd");
+  if (!checked_count(spatial) || points > (int64_t{1} << 22)) throw Error("the grid is absurd");
   // Homogeneous coordinates of all points, the last dimension first.
   std::vector<double> base;
   for (int64_t p = 0; p < points; ++p) {

@@ -46,7 +46,7 @@ struct DftSizes {
 
 // [n * parts, outputs * out_parts]
 Tensor dft_matrix(const Dft& a, const DftSizes& s, DType dtype) {
-  constexpr int64_t kMaxLength = int64_t{1} << 26, kMaxWeights = int64_t{1} << 26;
+  constexpr int64_t kMaxLength = int64_t{1} << 26, kMaxWeights = int64_t{1} << 23;
   if (s.n > kMaxLength || a.length > kMaxLength ||
       s.n * s.parts > kMaxWeights / std::max<int64_t>(1, s.outputs * s.out_parts))
     throw Error("the signal is too long");

@@ -57,7 +57,7 @@ Meaning window_means(const Pool& a, Types in, Reduce how, double outside) {
 }
 
 // Constants that follow from sizes are refused beyond this many elements.
-constexpr int64_t kMaxGenerated = int64_t{1} << 26;
+constexpr int64_t kMaxGenerated = int64_t{1} << 24;
 
 double below_all(DType t) {
   return is_float(t) ? -std::numeric_limits<double>::infinity() : lowest(t);

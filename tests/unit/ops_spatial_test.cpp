@@ -130,6 +130,26 @@ TEST(OpsResize, StraightLinesStayStraight) {
   }
 }
 
+// Long axes are interpolated neighbour by neighbour, short ones by a matrix: the same numbers.
+TEST(OpsResize, LongAxesAgreeWithShortOnes) {
+  Reals wave;
+  for (int i = 0; i < 2000; ++i) wave.push_back(i % 7 - 3);
+  Tensor x = real_tensor({2000}, wave, DType::f64), none = real_tensor({0}, {});
+  Tensor start = real_tensor({40}, Reals(wave.begin(), wave.begin() + 40), DType::f64);
+  Tensor scales = real_tensor({1}, {0.75});
+  for (const char* mode : {"linear", "cubic"}) {
+    for (int64_t antialias : {0, 1}) {
+      auto resized = [&](const Tensor& t) {
+        return run_reals("Resize", 18, {{t}, {none, true}, {scales, true}},
+                         {{"mode", mode}, {"antialias", antialias}}, {18, 13});
+      };
+      auto all = resized(x), part = resized(start);
+      ASSERT_EQ(all.size(), 1500u);
+      for (size_t i = 0; i < 20; ++i) EXPECT_NEAR(all[i], part[i], 1e-12) << mode << antialias << i;
+    }
+  }
+}
+
 TEST(OpsSample, APixelGridReadsThePixels) {
   Tensor x = small_numbers({1, 2, 2, 3}, 101, 0);
   Reals grid;
