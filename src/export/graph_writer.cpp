@@ -124,7 +124,23 @@ void GraphWriter::write_node(Page& page, NodeId id, bool keeps_name) {
     out.output.push_back(it->second);
   }
   out.name = out.output[0];
+  describe_results(page, node, out);
   page.out.node.push_back(std::move(out));
+}
+
+// What the file said of an operator that we do not know, nobody could infer again.
+void GraphWriter::describe_results(Page& page, const OnnxNode& node, const onnx::Node& written) {
+  for (size_t r = 0; r < written.output.size(); ++r) {
+    const Type& type = node.outputs == 1                       ? node.result
+                       : node.result.kind == Type::Kind::tuple ? node.result.items.at(r)
+                                                               : node.result;
+    bool is_output = std::any_of(page.g.outputs.begin(), page.g.outputs.end(),
+                                 [&](const auto& o) { return o.name == written.output[r]; });
+    if (!type.is_tensor() || is_output) continue;
+    onnx::ValueInfo& info = page.out.value_info.emplace_back();
+    info.name = written.output[r];
+    info.type = to_wire(type);
+  }
 }
 
 onnx::Attribute GraphWriter::subgraph(Page& page, const std::string& name, const Graph& body,

@@ -8,6 +8,7 @@
 
 #include "ir/graph.h"
 #include "onnx/schema.h"
+#include "ops/onnx_row.h"
 
 namespace emend {
 
@@ -15,7 +16,8 @@ namespace emend {
 // is called by its output, else as the model it came from called it, else after its operator.
 class GraphWriter {
  public:
-  // Nodes, initializers, and names of inputs and outputs; no types.
+  // Nodes, initializers, and names of inputs and outputs. Types only of what unknown operators
+  // give.
   onnx::Graph main_graph(const Graph& g);
   // Versions of the domains that nodes were written in.
   const std::map<std::string, int64_t>& domains() const { return domains_; }
@@ -42,6 +44,7 @@ class GraphWriter {
   static Place place_of(const Graph& g, NodeId n);
   void write(Page& page, std::vector<std::string> output_names);
   void write_node(Page& page, NodeId id, bool keeps_name);
+  static void describe_results(Page& page, const OnnxNode& node, const onnx::Node& written);
   onnx::Attribute subgraph(Page& page, const std::string& name, const Graph& body,
                            std::span<const NodeId> captured);
   std::string fresh(const std::string& wanted);

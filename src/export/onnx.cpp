@@ -120,6 +120,7 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   onnx::Model& out = result.file;
   GraphWriter writer;
   out.graph = writer.main_graph(written.raised);
+  if (written.programs.size() > 1) out.graph.value_info.clear();  // said of one size only
   describe_model(out, info);
   if (opset > own) out.ir_version = std::max(out.ir_version, oldest_ir(opset));
   for (size_t i = 0; i < out.graph.input.size(); ++i) {

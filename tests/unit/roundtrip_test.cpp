@@ -70,6 +70,7 @@ TEST(Export, UnknownOperatorsTravelUntouched) {
       {value_info("y", {4})});
   wire.graph.node[1].domain = "kitchen";
   wire.opset_import.push_back({"kitchen", 3});
+  wire.graph.value_info = {value_info("c", {4})};
   onnx::Model out = export_onnx(onnx_file(wire).import()).file;
   ASSERT_EQ(out.graph.node.size(), 3u);
   const onnx::Node& stir = out.graph.node[1];
@@ -80,6 +81,9 @@ TEST(Export, UnknownOperatorsTravelUntouched) {
   EXPECT_EQ(stir.attribute.at(0).s, "gently");
   EXPECT_EQ(out.opset_import.at(1).domain, "kitchen");
   EXPECT_EQ(out.opset_import.at(1).version, 3);
+  // What the file says of its result is kept, so that what follows is still understood.
+  ASSERT_EQ(out.graph.value_info.size(), 1u);
+  EXPECT_EQ(onnx_file(out).import().info.deferred.size(), 1u);
 }
 
 TEST(Export, ASymbolStaysWhereTheFileHoldsForEverySize) {
