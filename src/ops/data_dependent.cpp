@@ -24,7 +24,8 @@ bool follows_from_constants(const Graph& g, NodeId root) {
     NodeId n = open.back();
     open.pop_back();
     if (g.is_constant(n) || !seen.insert(n).second) continue;
-    if (g.nodes[n].args.empty()) return false;  // an input, or random
+    Kind kind = op_def(g.nodes[n]).kind;
+    if (g.nodes[n].op == kInputOp || kind == Kind::random || kind == Kind::opaque) return false;
     open.insert(open.end(), g.nodes[n].args.begin(), g.nodes[n].args.end());
   }
   return true;
@@ -314,7 +315,8 @@ Lowered1 non_max_suppression_lower(OnnxCall& c) {
     if (!c.has(i)) continue;
     auto v = c.value(i);
     if (!v) return fail("the value of input ", i, " is not known before run time");
-    if (v->count() != 1) throw Error(str("NonMaxSuppression: input ", i, " is one number"));
+    bool number = v->count() == 1 && (is_integer(v->dtype()) || is_float(v->dtype()));
+    if (!number) throw Error(str("NonMaxSuppression: input ", i, " is one number"));
     if (i == 2) a.max_output_boxes_per_class = v->integer(0);
     if (i == 3) a.iou_threshold = v->real(0);
     if (i == 4) a.score_threshold = v->real(0);

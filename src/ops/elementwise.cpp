@@ -168,7 +168,7 @@ std::optional<double> clip_bound(OnnxCall& c, size_t input, const char* attribut
   }
   if (!c.has(input) || !c.b.graph().is_constant(c.inputs.at(input))) return std::nullopt;
   auto v = c.value(input);
-  if (!v || v->count() != 1) return std::nullopt;
+  if (!v || v->count() != 1 || v->dtype() != c.type(0).dtype) return std::nullopt;
   double bound = v->real(0);
   bool exact = is_float(v->dtype()) || std::abs(bound) <= 0x1p53;
   return std::isfinite(bound) && exact ? std::optional(bound) : std::nullopt;

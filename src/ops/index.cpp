@@ -2,8 +2,6 @@
 // indices count from the end; an index out of range is an error when the program runs.
 #include "ops/index.h"
 
-#include <numeric>
-
 #include "ops/families.h"
 #include "ops/movement.h"
 #include "ops/table.h"
@@ -11,10 +9,11 @@
 namespace emend {
 
 NodeId iota_along(GraphBuilder& b, int64_t n, size_t axis, size_t rank) {
-  Dims values(static_cast<size_t>(n)), shape(rank, 1);
-  std::iota(values.begin(), values.end(), 0);
+  Dims shape(rank, 1);
   shape[axis] = n;
-  return b.constant(Tensor::of_ints(std::move(values)).reshaped(shape));
+  return b.op(
+      "iota", {},
+      Attrs({{"shape", shape}, {"dtype", DType::i64}, {"axis", static_cast<int64_t>(axis)}}));
 }
 
 namespace {

@@ -22,6 +22,8 @@ Result<Dims> OnnxCall::ints(size_t i) const {
   if (!has(i)) throw Error(str(node.type, " needs input ", i));
   auto v = value(i);
   if (!v) return fail("the value of input ", i, " is not known before run time");
+  if (v->dtype() == DType::string || is_complex(v->dtype()))
+    throw Error(str(node.type, ": input ", i, " is ", to_text(v->type()), ", not integers"));
   return v->ints();
 }
 
@@ -150,7 +152,7 @@ class Lowering {
     std::vector<NodeId> args;
     for (size_t i = 0; i < c.inputs.size(); ++i) {
       if (taken.contains(i)) continue;
-      if (!c.inputs[i].valid()) {
+      if (!c.has(i)) {
         if (i + 1 < c.inputs.size()) return fail("input ", i, " is left out");
         continue;
       }

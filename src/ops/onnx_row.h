@@ -32,13 +32,41 @@ struct OnnxNode {
   EMEND_FIELDS(type, domain, version, attributes, outputs, present, captures, result)
 };
 
+// The operands of a node, invalid where the file leaves one out. Files may leave out anything, so
+// asking for an operand that is not there is the file's error.
+class OnnxInputs {
+ public:
+  NodeId operator[](size_t i) const {
+    if (!given(i)) throw Error(str("input ", i, " is missing"));
+    return ids_[i];
+  }
+  NodeId at(size_t i) const { return (*this)[i]; }
+  // The first n, all of which must be there.
+  std::vector<NodeId> first(size_t n) const {
+    std::vector<NodeId> some;
+    for (size_t i = 0; i < n; ++i) some.push_back((*this)[i]);
+    return some;
+  }
+  bool given(size_t i) const { return i < ids_.size() && ids_[i].valid(); }
+  size_t size() const { return ids_.size(); }
+  const NodeId* data() const { return ids_.data(); }
+  const NodeId* begin() const { return ids_.data(); }
+  const NodeId* end() const { return ids_.data() + ids_.size(); }
+  void push_back(NodeId n) { ids_.push_back(n); }
+  const std::vector<NodeId>& ids() const { return ids_; }
+  operator const std::vector<NodeId>&() const { return ids_; }
+
+ private:
+  std::vector<NodeId> ids_;
+};
+
 // One ONNX node being lowered: its operands in the graph under construction, and their values where
 // they are known. Asking for a value of an input that feeds from a graph input pins that input.
 class OnnxCall {
  public:
   GraphBuilder& b;
   const OnnxNode& node;
-  std::vector<NodeId> inputs;    // invalid where absent
+  OnnxInputs inputs;
   std::vector<NodeId> captured;  // values that subgraphs refer to, in the order of `captures`
   std::function<std::optional<Tensor>(NodeId)> value_of;
   // Lowers the nodes of a subgraph in place (the branch of an If that is taken); args stand for its
@@ -46,7 +74,7 @@ class OnnxCall {
   std::function<std::vector<NodeId>(const Graph&, std::span<const NodeId>)> inline_graph;
 
   int64_t version() const { return node.version; }
-  bool has(size_t i) const { return i < inputs.size() && inputs[i].valid(); }
+  bool has(size_t i) const { return inputs.given(i); }
   const Type& type(size_t i) const;
   // The value of a shape operand; nullopt when it is not known before run time.
   std::optional<Tensor> value(size_t i) const;

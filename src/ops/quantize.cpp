@@ -217,7 +217,7 @@ DType dtype_attr(const OnnxCall& c, std::string_view name, DType otherwise) {
 }
 
 std::vector<NodeId> given(const OnnxCall& c, size_t n) {
-  return {c.inputs.begin(), c.inputs.begin() + static_cast<int64_t>(c.has(n - 1) ? n : n - 1)};
+  return c.inputs.first(c.has(n - 1) ? n : n - 1);
 }
 
 bool is_working_float(DType t) {

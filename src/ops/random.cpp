@@ -258,8 +258,12 @@ Lowered1 dropout_lower(OnnxCall& c) {
   if (c.version() < 12 || !c.has(2)) return keep_all(c);
   auto training = c.value(2), ratio = c.has(1) ? c.value(1) : Tensor::of_real(0.5, DType::f32);
   if (!training) return fail("the value of input 2 is not known before run time");
+  if (training->dtype() != DType::boolean || training->count() != 1)
+    throw Error(str("Dropout: training_mode is ", to_text(training->type()), ", not one bool"));
   if (!training->integer(0)) return keep_all(c);
   if (!ratio) return fail("the value of input 1 is not known before run time");
+  if (!is_float(ratio->dtype()) || ratio->count() != 1)
+    throw Error(str("Dropout: the ratio is ", to_text(ratio->type()), ", not one number"));
   double r = ratio->real(0);
   if (!(r >= 0 && r < 1)) throw Error(str("Dropout: the ratio ", r, " is not in [0, 1)"));
   if (r == 0) return keep_all(c);

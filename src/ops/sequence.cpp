@@ -305,7 +305,7 @@ Result<Ids> has_lower(OnnxCall& c) {
 }
 
 Result<Ids> get_lower(OnnxCall& c) {
-  if (c.type(0).kind != Type::Kind::optional) return c.inputs;
+  if (c.type(0).kind != Type::Kind::optional) return c.inputs.ids();
   const Node& n = c.b.graph().nodes[c.inputs[0]];
   if (op_def(n).name == "optional" && !n.args.empty()) return Ids{n.args[0]};
   return on_host(c, "optional_get_element");
