@@ -64,9 +64,13 @@ def oracle(model, feeds):
         return results, "onnxruntime in floats", max(own, TOLERANCE[TensorProto.FLOAT])
     try:
         with np.errstate(all="ignore"):
-            return ReferenceEvaluator(model).run(None, feeds), "reference", max(own, 1e-6)
+            results = ReferenceEvaluator(model).run(None, feeds)
     except Exception:
         return None, "none", own
+    declared = [helper.tensor_dtype_to_np_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
+    if any(r.dtype != d for r, d in zip(results, declared)):
+        return None, "none", own  # numpy's promotion, not ONNX's type
+    return results, "reference", max(own, 1e-6)
 
 
 def write_case(folder, model, feeds, results, rtol, atol):

@@ -46,16 +46,16 @@ def refilled(name, seed):
             weights[node.output[0]] = draw(rng, use.get(node.output[0], "scale"), shape)
             graph.node.remove(node)
     kept = []
+    needed = {name for node in graph.node for name in node.input}
     for i in graph.initializer:
         if use.get(i.name):
             weights[i.name] = draw(rng, use[i.name], list(i.dims))
-        elif not i.name.endswith("__SHAPE"):
+        elif i.name in needed:
             kept.append(i)
     graph.ClearField("initializer")
     graph.initializer.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(w.astype(np.float32), n) for n, w in weights.items())
     stored = {i.name for i in graph.initializer}
-    needed = {name for node in graph.node for name in node.input}
     inputs = [i for i in graph.input if i.name in needed]
     graph.ClearField("input")
     graph.input.extend(inputs)
