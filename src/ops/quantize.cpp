@@ -246,10 +246,14 @@ std::vector<NodeId> quantize_raise(OnnxWriter& w) {
   if (w.opset >= 13) attributes.emplace_back("axis", a.axis);
   if (w.opset >= 19 && is_float(a.to)) attributes.emplace_back("saturate", int64_t{a.saturate});
   if (w.opset >= 21) {
-    attributes.emplace_back("block_size", a.block_size);
-    attributes.emplace_back("output_dtype", info(a.to).onnx);
+    // What the operands say already is left out: older readers do not know these attributes.
+    if (a.block_size) attributes.emplace_back("block_size", a.block_size);
+    DType implied = w.args.size() > 2 ? w.types[2].dtype : DType::u8;
+    if (a.to != implied) attributes.emplace_back("output_dtype", info(a.to).onnx);
   }
-  if (w.opset >= 23) attributes.emplace_back("precision", info(a.precision).onnx);
+  if (w.opset >= 23 && a.precision != w.types[1].dtype) {
+    attributes.emplace_back("precision", info(a.precision).onnx);
+  }
   return w.emit("QuantizeLinear", w.args, attributes);
 }
 
@@ -269,8 +273,10 @@ std::vector<NodeId> dequantize_raise(OnnxWriter& w) {
   if (w.opset < since) return {};
   std::vector<Attrs::Entry> attributes;
   if (w.opset >= 13) attributes.emplace_back("axis", a.axis);
-  if (w.opset >= 21) attributes.emplace_back("block_size", a.block_size);
-  if (w.opset >= 23) attributes.emplace_back("output_dtype", info(a.to).onnx);
+  if (w.opset >= 21 && a.block_size) attributes.emplace_back("block_size", a.block_size);
+  if (w.opset >= 23 && a.to != w.types[1].dtype) {
+    attributes.emplace_back("output_dtype", info(a.to).onnx);
+  }
   return w.emit("DequantizeLinear", w.args, attributes);
 }
 

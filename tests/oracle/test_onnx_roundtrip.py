@@ -67,7 +67,9 @@ def same(a, b):
     if a.dtype.kind in "OUSb":
         return bool((a == b).all())
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    return np.allclose(a.astype(wide), b.astype(wide), rtol=1e-3, atol=1e-6, equal_nan=True)
+    a, b = a.astype(wide), b.astype(wide)
+    largest = np.abs(a[np.isfinite(a)]).max(initial=1)  # rounding noise is relative to the largest value
+    return np.allclose(a, b, rtol=1e-3, atol=1e-6 * largest, equal_nan=True)
 
 
 def alike(a, b):
