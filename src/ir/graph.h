@@ -3,8 +3,8 @@
 // GraphBuilder (ops/build.h), which is the only place that infers types.
 //
 // Invariants (ops/verify.h checks them): operands stand before their users; types[n] is what the
-// operator infers; the inputs' nodes stand first, in their order, with index k; every constant node's index
-// is in the pool.
+// operator infers; the inputs' nodes stand first, in their order, with index k; every constant
+// node's index is in the pool.
 #pragma once
 
 #include <string>

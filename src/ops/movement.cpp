@@ -383,7 +383,9 @@ std::vector<OpDef> movement_ops() {
                     {.type = "Unsqueeze", .lower = unsqueeze_lower, .lower_only = true},
                     {.type = "Flatten", .lower = flatten_lower, .lower_only = true},
                     {.type = "Identity",
-                     .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> { return one(c.inputs[0]); },
+                     .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
+                       return one(c.inputs[0]);
+                     },
                      .lower_only = true}},
            .doc = "the same elements in row-major order under another shape"}),
       define<Transpose>(

@@ -6,8 +6,8 @@
 
 namespace emend {
 
-// The families, each in the file of its name. They are declared here and nowhere else, so that a new
-// one rebuilds this file alone.
+// The families, each in the file of its name. They are declared here and nowhere else, so that a
+// new one rebuilds this file alone.
 std::vector<OpDef> structure_ops();
 std::vector<OpDef> elementwise_ops();
 std::vector<OpDef> contraction_ops();
@@ -54,44 +54,25 @@ std::vector<OpDef> make_table() {
   std::vector<OpDef> all;
   // structure_ops() must stand first: its ids are fixed in ir/node.h.
   for (auto family : {
-           structure_ops,
-           elementwise_ops,
-           contraction_ops,
-           reduction_ops,
-           movement_ops,
-           control_ops,
-           softmax_ops,
-           linear_ops,
-           norm_ops,
-           loss_ops,
-           attention_ops,
-           linear_attention_ops,
-           sequence_ops,
-           string_ops,
-           cast_ops,
-           index_ops,
-           scatter_ops,
-           order_ops,
-           random_ops,
-           data_dependent_ops,
-           window_ops,
-           conv_transpose_ops,
-           padding_ops,
-           rearrange_ops,
-           einsum_ops,
-           ml_ops,
-           tree_ops,
-           optimizer_ops,
-           resize_ops,
-           generate_ops,
-           signal_ops,
-           sample_ops,
-           host_math_ops,
-           quantize_ops,
-           recurrent_ops,
-           derivative_ops,
-           ml_model_ops,
-           gradient_ops,
+           structure_ops,   elementwise_ops,
+           contraction_ops, reduction_ops,
+           movement_ops,    control_ops,
+           softmax_ops,     linear_ops,
+           norm_ops,        loss_ops,
+           attention_ops,   linear_attention_ops,
+           sequence_ops,    string_ops,
+           cast_ops,        index_ops,
+           scatter_ops,     order_ops,
+           random_ops,      data_dependent_ops,
+           window_ops,      conv_transpose_ops,
+           padding_ops,     rearrange_ops,
+           einsum_ops,      ml_ops,
+           tree_ops,        optimizer_ops,
+           resize_ops,      generate_ops,
+           signal_ops,      sample_ops,
+           host_math_ops,   quantize_ops,
+           recurrent_ops,   derivative_ops,
+           ml_model_ops,    gradient_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));

@@ -51,8 +51,8 @@ bool names(const std::string& text, const std::string& word) {
   return false;
 }
 
-// Plain: elementwise, and a body of several primitive functions, so that its name is its own. Rule and
-// mutation tables and the models of the zoo use operators; everything else must not know them.
+// Plain: elementwise, and a body of several primitive functions, so that its name is its own. Rule
+// and mutation tables and the models of the zoo use operators; everything else must not know them.
 TEST(OpsTable, APlainOperatorIsNamedInOneFile) {
   std::set<std::string> primitives;
   for (int f = 0; f < kFnCount; ++f) primitives.insert(info(static_cast<Fn>(f)).name);
