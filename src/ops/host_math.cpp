@@ -171,7 +171,7 @@ struct Unpool {
 
 Result<Type> unpool_infer(const Unpool& a, Types in) {
   size_t n = in[0].shape.size() < 2 ? 0 : in[0].shape.size() - 2;
-  if (a.kernel.size() != n || a.strides.size() != n || a.pads.size() != 2 * n ||
+  if (in[0].rank() < 2 || a.kernel.size() != n || a.strides.size() != n || a.pads.size() != 2 * n ||
       in[1].shape != in[0].shape) {
     return fail("kernel, strides, pads and indices do not fit ", shape_text(in[0].shape));
   }
