@@ -90,6 +90,7 @@ NodeId reshape(GraphBuilder& b, NodeId x, Dims shape) {
 
 // Positions [start, start + size) of one axis.
 NodeId part(GraphBuilder& b, NodeId x, size_t axis, int64_t start, int64_t size) {
+  if (axis >= b.shape(x).size()) throw Error(str("an operand of shape ", shape_text(b.shape(x))));
   Slice s{Dims(b.shape(x).size(), 0), b.shape(x), Dims(b.shape(x).size(), 1)};
   s.starts[axis] = start;
   s.sizes[axis] = size;
@@ -99,6 +100,7 @@ NodeId part(GraphBuilder& b, NodeId x, size_t axis, int64_t start, int64_t size)
 // Entry `index` of an axis, which goes away.
 NodeId entry(GraphBuilder& b, NodeId x, size_t axis, int64_t index) {
   Dims shape = b.shape(x);
+  if (axis >= shape.size()) throw Error(str("an operand of shape ", shape_text(shape)));
   shape.erase(shape.begin() + static_cast<int64_t>(axis));
   return reshape(b, part(b, x, axis, index, 1), shape);
 }
