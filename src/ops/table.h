@@ -25,26 +25,4 @@ struct OnnxEntry {
 // The row that reads this ONNX operator at this version; null row if none does.
 OnnxEntry find_onnx(std::string_view domain, std::string_view type, int64_t version);
 
-// The families, each in the file of its name.
-std::vector<OpDef> structure_ops();
-std::vector<OpDef> elementwise_ops();
-std::vector<OpDef> contraction_ops();
-std::vector<OpDef> reduction_ops();
-std::vector<OpDef> movement_ops();
-std::vector<OpDef> control_ops();
-std::vector<OpDef> softmax_ops();
-std::vector<OpDef> linear_ops();
-std::vector<OpDef> norm_ops();
-std::vector<OpDef> loss_ops();
-std::vector<OpDef> attention_ops();
-std::vector<OpDef> linear_attention_ops();
-std::vector<OpDef> sequence_ops();
-std::vector<OpDef> string_ops();
-std::vector<OpDef> cast_ops();
-std::vector<OpDef> index_ops();
-std::vector<OpDef> scatter_ops();
-std::vector<OpDef> order_ops();
-std::vector<OpDef> random_ops();
-std::vector<OpDef> data_dependent_ops();
-std::vector<OpDef> opaque_ops();  // onnx_lower.cpp
 }  // namespace emend
