@@ -10,13 +10,13 @@ namespace emend {
 Linear operator+(const Linear& a, const Linear& b) {
   Linear sum = a;
   sum.constant += b.constant;
-  for (auto [iterator, coef] : b.terms) {
+  for (const auto& term : b.terms) {
     auto it = std::find_if(sum.terms.begin(), sum.terms.end(),
-                           [&](const auto& t) { return t.first == iterator; });
+                           [&](const auto& t) { return t.first == term.first; });
     if (it == sum.terms.end()) {
-      sum.terms.emplace_back(iterator, coef);
+      sum.terms.push_back(term);
     } else {
-      it->second += coef;
+      it->second += term.second;
     }
   }
   std::erase_if(sum.terms, [](const auto& t) { return t.second == 0; });

@@ -200,7 +200,7 @@ std::vector<NodeId> attention_raise(OnnxWriter& w) {
   if (a.lengths && w.opset < 24) return {};
   std::vector<NodeId> inputs(7);
   size_t next = 0;
-  for (size_t i : {0, 1, 2}) inputs[i] = w.args[next++];
+  for (size_t i = 0; i < 3; ++i) inputs[i] = w.args[next++];
   if (a.mask) inputs[3] = w.args[next++];
   if (a.past) inputs[4] = w.args[next++];
   if (a.past) inputs[5] = w.args[next++];

@@ -36,10 +36,10 @@ Result<Attrs> complete_attrs(const OpDef& def, Attrs given) {
     }
   }
   if (known != given.entries().size()) {
-    for (const auto& [name, value] : given.entries()) {
+    for (const auto& entry : given.entries()) {
       auto spec = std::find_if(def.attrs.begin(), def.attrs.end(),
-                               [&](const AttrSpec& s) { return s.name == name; });
-      if (spec == def.attrs.end()) return fail(def.name, " has no attribute ", name);
+                               [&](const AttrSpec& s) { return s.name == entry.first; });
+      if (spec == def.attrs.end()) return fail(def.name, " has no attribute ", entry.first);
     }
   }
   return Attrs(std::move(entries));

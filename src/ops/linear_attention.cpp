@@ -106,7 +106,7 @@ std::vector<NodeId> linear_attention_raise(OnnxWriter& w) {
   auto a = w.attrs.as<LinearAttention>();
   std::vector<NodeId> inputs(6);
   size_t next = 0;
-  for (size_t i : {0, 1, 2}) inputs[i] = w.args[next++];
+  for (size_t i = 0; i < 3; ++i) inputs[i] = w.args[next++];
   if (a.past) inputs[3] = w.args[next++];
   if (a.gated) inputs[4] = w.args[next++];
   if (a.delta) inputs[5] = w.args[next++];
