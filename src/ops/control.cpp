@@ -89,7 +89,8 @@ Value loop_eval(const EvalContext& c, const Loop& a, std::span<const Value> v) {
       inputs.emplace_back(slice_of(v[states + i].tensor, a.scan_axes[i], at));
     }
     inputs.insert(inputs.end(), v.begin() + a.states + static_cast<int64_t>(scanned), v.end());
-    auto results = evaluate(*a.body, inputs, {.arithmetic = c.arithmetic});
+    auto results = evaluate(
+        *a.body, inputs, {.arithmetic = c.arithmetic, .repetition = step_of(c.repetition, step)});
     std::move(results.begin(), results.begin() + a.states, current.begin());
     for (size_t i = 0; i < collected.size(); ++i)
       collected[i].push_back(results[states + i].tensor);
@@ -186,7 +187,8 @@ std::vector<OpDef> control_ops() {
                       [](const EvalContext& c, const If& a, std::span<const Value> v) {
                         const GraphRef& body = v[0].tensor.integer(0) ? a.then_body : a.else_body;
                         return Value::tuple(
-                            evaluate(*body, v.subspan(1), {.arithmetic = c.arithmetic}));
+                            evaluate(*body, v.subspan(1),
+                                     {.arithmetic = c.arithmetic, .repetition = c.repetition}));
                       },
                   .onnx = {onnx_if()},
                   .doc = "one of two body graphs over the same operands, chosen by the first "

@@ -363,8 +363,9 @@ Result<Ids> scan_with_batch_lower(OnnxCall& c) {
 // --- on the host ---
 
 // The operands of a Loop or Scan by what they are for.
-std::vector<Value> loop_run(const OnnxNode& node, std::span<const Value> operands) {
-  HostLoop loop;
+std::vector<Value> loop_run(const OnnxNode& node, std::span<const Value> operands,
+                            uint64_t repetition) {
+  HostLoop loop{.repetition = repetition};
   size_t next = 0;
   auto present = [&](size_t i) { return i < node.present.size() && node.present[i] != 0; };
   if (present(0)) loop.trips = single_integer(operands[next++].tensor, "the number of trips");
@@ -379,12 +380,12 @@ std::vector<Value> loop_run(const OnnxNode& node, std::span<const Value> operand
   return run_host_loop(body_of(node, "body"), std::move(loop));
 }
 
-std::vector<Value> scan_run(const OnnxNode& node, std::span<const Value> operands) {
+std::vector<Value> scan_run(const OnnxNode& node, std::span<const Value> operands,
+                            uint64_t repetition) {
   std::vector<Type> types;
   for (size_t i = 0; i < node.present.size(); ++i) types.push_back(operands[i].type());
   StaticLoop form = scan_form(node, types);
-  HostLoop loop;
-  loop.trips = form.trips;
+  HostLoop loop{.trips = form.trips, .repetition = repetition};
   size_t states = types.size() - form.scan_axes.size();
   loop.states.assign(operands.begin(), operands.begin() + static_cast<int64_t>(states));
   for (size_t i = 0; i < form.scan_axes.size(); ++i)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.h"
 #include "ops/build.h"
 #include "ops/families.h"
 #include "ops/symbol.h"
@@ -13,7 +14,7 @@ namespace {
 
 Value evaluate_expansion(const EvalContext& c, std::span<const Value> values) {
   Graph g = expansion(*c.def, c.attrs, c.types);
-  auto results = evaluate(g, values, {.arithmetic = c.arithmetic});
+  auto results = evaluate(g, values, {.arithmetic = c.arithmetic, .repetition = c.repetition});
   if (c.type.kind == Type::Kind::tuple) return Value::tuple(std::move(results));
   return std::move(results[0]);
 }
@@ -33,6 +34,10 @@ void check_exactness(const EvalContext& c) {
 
 Attrs eval_attrs(const EvalContext& c) {
   return c.attrs;
+}
+
+uint64_t step_of(uint64_t repetition, int64_t step) {
+  return hash_mix(repetition, static_cast<uint64_t>(step) + 1);
 }
 
 Value evaluate_node(const EvalContext& c, std::span<const Value> values) {
@@ -85,7 +90,8 @@ std::vector<Value> evaluate(const Graph& g, std::span<const Value> inputs,
         operands.push_back(values[a]);
         types.push_back(g.types[a]);
       }
-      EvalContext c{options.arithmetic, &op_def(n), n.attrs, types, g.types[id]};
+      EvalContext c{options.arithmetic, &op_def(n),        n.attrs, types,
+                    g.types[id],        options.repetition};
       values[id] = with_note(
           [&] { return g.names[id].empty() ? op_def(n).name : str("node ", g.names[id]); },
           [&] { return evaluate_node(c, operands); });

@@ -46,9 +46,14 @@ struct EvalContext {
   Attrs attrs;
   Types types;  // declared types of the operands
   Type type;    // declared type of the result
+  // Which step of which loop this is, 0 outside: random numbers differ between the steps.
+  uint64_t repetition = 0;
   // Where the result must be stored; equals type.dtype in the arithmetic `own`.
   DType result_dtype() const { return stored_dtype(arithmetic, type.dtype); }
 };
+
+// The repetition of a loop's step, inside the repetition that the loop itself is in.
+uint64_t step_of(uint64_t repetition, int64_t step);
 
 // One node. `values` hold operands as stored in the arithmetic.
 Value evaluate_node(const EvalContext& context, std::span<const Value> values);
@@ -57,6 +62,7 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
 
 struct EvalOptions {
   Arithmetic arithmetic = Arithmetic::own;
+  uint64_t repetition = 0;  // see EvalContext
   // Called after each node with how many are done; returning false stops with an Error.
   std::function<bool(size_t done, size_t of)> progress;
   // Sees every node's value before it may be freed (dumps, region-wise comparison).

@@ -246,12 +246,12 @@ Value evaluate_onnx(const EvalContext& c, const OnnxNode& node, std::span<const 
   std::vector<Value> outputs;
   if (results) {
     for (size_t i = 0; i < results->size(); ++i) b.output(str("y", i), (*results)[i]);
-    outputs = evaluate(std::move(b).build(), inputs);
+    outputs = evaluate(std::move(b).build(), inputs, {.repetition = c.repetition});
   } else {
     OnnxEntry entry = find_onnx(node.domain, node.type, node.version);
     if (!entry.row || !entry.row->run)
       throw Error(str(node.type, " cannot be run: ", results.error()));
-    outputs = entry.row->run(node, values);
+    outputs = entry.row->run(node, values, c.repetition);
   }
   if (node.outputs == 1) return std::move(outputs[0]);
   return Value::tuple(std::move(outputs));

@@ -137,8 +137,10 @@ struct OnnxRow {
   std::function<Result<std::vector<NodeId>>(OnnxCall&)> lower = nullptr;
   std::function<std::vector<NodeId>(OnnxWriter&)> raise = nullptr;
   // The last resort on the host, where lowering fails even with all values at hand (a Loop whose
-  // states change their types): operands are the present inputs, then captured values.
-  std::function<std::vector<Value>(const OnnxNode&, std::span<const Value>)> run = nullptr;
+  // states change their types): operands are the present inputs, then captured values; the number
+  // is the repetition (evaluate.h).
+  std::function<std::vector<Value>(const OnnxNode&, std::span<const Value>, uint64_t)> run =
+      nullptr;
   bool lower_only = false;  // another spelling: read, never written
 };
 

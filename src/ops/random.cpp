@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "ops/evaluate.h"
 #include "ops/families.h"
@@ -24,9 +25,12 @@ Result<Type> random_infer(const Struct& a, Types) {
 template <class Struct>
 Value random_values(const EvalContext& c, const Struct& a,
                     double (*draw)(const Struct&, uint64_t)) {
+  Struct own = a;
+  if (c.repetition != 0)
+    own.stream = static_cast<int64_t>(hash_mix(c.repetition, static_cast<uint64_t>(a.stream)));
   return Tensor::make(c.result_dtype(), a.shape, [&](std::byte* out) {
     for (int64_t i = 0; i < count(a.shape); ++i) {
-      double v = draw(a, static_cast<uint64_t>(i));
+      double v = draw(own, static_cast<uint64_t>(i));
       store_real(c.result_dtype(), out, static_cast<size_t>(i), round_to(a.dtype, v));
     }
   });

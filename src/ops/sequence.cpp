@@ -274,7 +274,7 @@ Result<Ids> map_lower(OnnxCall& c) {
   return sequences;
 }
 
-std::vector<Value> map_run(const OnnxNode& node, Values operands) {
+std::vector<Value> map_run(const OnnxNode& node, Values operands, uint64_t repetition) {
   const Graph& graph = map_body(node);
   if (operands.empty() || operands[0].kind != Type::Kind::sequence)
     throw Error("SequenceMap: the first input must be a sequence");
@@ -287,7 +287,7 @@ std::vector<Value> map_run(const OnnxNode& node, Values operands) {
       if (k >= operands[i].items.size()) throw Error("SequenceMap: sequences differ in length");
       args[i] = operands[i].items[k];
     }
-    auto made = body.run(args);
+    auto made = body.run(args, step_of(repetition, static_cast<int64_t>(k)));
     for (size_t i = 0; i < made.size(); ++i) results[i].push_back(std::move(made[i]));
   }
   std::vector<Value> sequences;

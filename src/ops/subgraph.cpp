@@ -56,7 +56,7 @@ int64_t single_integer(const Tensor& t, const char* what) {
   return t.integer(0);
 }
 
-std::vector<Value> HostBody::run(std::span<const Value> inputs) {
+std::vector<Value> HostBody::run(std::span<const Value> inputs, uint64_t repetition) {
   std::vector<Type> types;
   for (const Value& v : inputs) types.push_back(v.type());
   if (!reusable_ || types != types_) {
@@ -74,7 +74,7 @@ std::vector<Value> HostBody::run(std::span<const Value> inputs) {
     types_ = std::move(types);
     reusable_ = !looked;
   }
-  return evaluate(lowered_, inputs);
+  return evaluate(lowered_, inputs, {.repetition = repetition});
 }
 
 std::vector<Type> HostBody::result_types(std::span<const Type> inputs) const {
@@ -96,7 +96,7 @@ std::vector<Value> run_host_loop(const Graph& onnx_body, HostLoop loop) {
   HostBody body(onnx_body, leading + states + loop.scanned.size());
   int64_t steps = 0;
   for (; steps < loop.trips && loop.condition; ++steps) {
-    auto results = body.run(arguments(loop, steps));
+    auto results = body.run(arguments(loop, steps), step_of(loop.repetition, steps));
     if (loop.takes_condition)
       loop.condition = single_integer(results[0].tensor, "a loop's condition") != 0;
     for (size_t i = 0; i < states; ++i) loop.states[i] = std::move(results[conditions + i]);

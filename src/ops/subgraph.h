@@ -21,7 +21,7 @@ class HostBody {
  public:
   // Inputs from `fixed_from` on have the same values in every call.
   HostBody(const Graph& onnx, size_t fixed_from) : onnx_(onnx), fixed_from_(fixed_from) {}
-  std::vector<Value> run(std::span<const Value> inputs);
+  std::vector<Value> run(std::span<const Value> inputs, uint64_t repetition);
   // What the results' types would be, as far as that is known without values.
   std::vector<Type> result_types(std::span<const Type> inputs) const;
 
@@ -46,6 +46,7 @@ struct HostLoop {
   std::vector<HostScan> scanned;
   Dims output_axes, output_reverse;  // missing ones are 0
   std::span<const Value> captured;
+  uint64_t repetition = 0;  // that the whole loop is in (evaluate.h)
 };
 // The final states, then the stacked outputs.
 std::vector<Value> run_host_loop(const Graph& onnx_body, HostLoop loop);

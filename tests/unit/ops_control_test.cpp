@@ -201,6 +201,32 @@ TEST(OnnxLoop, CollectsASequenceThatDissolves) {
   EXPECT_EQ(out[0].tensor.ints(), (Dims{0, 0, 1, 2, 2, 4}));
 }
 
+// A loop that gives random numbers, in every step anew; on the host if `trips` are not given.
+Graph drawing(std::optional<int64_t> trips) {
+  GraphBuilder body;
+  body.input("i", kIndex);
+  body.output("c", body.input("c", kBool));
+  body.output("r", onnx(body, "RandomUniform", {}, {{"shape", Dims{2}}, {"seed", 1.0}}));
+  GraphBuilder b;
+  NodeId n = trips ? b.constant(Tensor::of_int(*trips)) : b.input("n", kIndex);
+  b.output("r", onnx(b, "Loop", {n, b.constant(Tensor::of_int(1, DType::boolean))},
+                     {{"body", GraphRef(std::move(body).build())}}));
+  return std::move(b).build();
+}
+
+TEST(OnnxLoop, EveryStepDrawsOtherRandomNumbers) {
+  Lowered fixed = lower_onnx(drawing(2)), host = lower_onnx(drawing({}));
+  ASSERT_TRUE(has_op(fixed.graph, "loop"));
+  auto a = evaluate(fixed.graph, {})[0].tensor.reals();
+  auto b = evaluate(host.graph, std::vector<Value>{Tensor::of_int(2)})[0].tensor.reals();
+  for (const auto& r : {a, b}) {
+    ASSERT_EQ(r.size(), 4u);
+    EXPECT_NE(r[0], r[2]);
+    EXPECT_NE(r[1], r[3]);
+  }
+  EXPECT_EQ(a, evaluate(fixed.graph, {})[0].tensor.reals());
+}
+
 TEST(OnnxScan, IsALoopAndGoesBack) {
   GraphBuilder body;
   NodeId s = body.input("s", Type::tensor(DType::f32, {2})),
