@@ -307,7 +307,8 @@ class Parser {
   // --- graphs ---
   struct Scope {
     GraphBuilder b;
-    std::map<std::string, NodeId> values;  // inputs by name, nodes as "%3"
+    std::map<std::string, NodeId> inputs;  // by name; no node where several have it
+    std::map<std::string, NodeId> nodes;   // by what stands after the %
   };
 
   Graph graph() {
@@ -319,7 +320,9 @@ class Parser {
       bool donated = take("donated");
       std::string key = name();
       expect(":");
-      s.values[key] = s.b.input(key, type(), donated);
+      NodeId n = s.b.input(key, type(), donated);
+      auto [known, fresh] = s.inputs.emplace(key, n);
+      if (!fresh) known->second = NodeId();
       if (!take(",") && peek() != ')') fail_here("expected ',' or ')'");
     }
     expect("{");
@@ -348,8 +351,8 @@ class Parser {
 
   void statement(Scope& s) {
     expect("%");
-    std::string key = "%" + word();
-    if (s.values.contains(key)) fail_here(str(key, " is defined twice"));
+    std::string key = word();
+    if (s.nodes.contains(key)) fail_here(str("%", key, " is defined twice"));
     expect("=");
     size_t before = s.b.graph().size();
     NodeId n = node(s);
@@ -362,7 +365,7 @@ class Parser {
       std::string origin = string();
       if (n.value >= before) s.b.name(n, origin);
     }
-    s.values[key] = n;
+    s.nodes[key] = n;
   }
 
   NodeId operand(Scope& s) {
@@ -374,17 +377,17 @@ class Parser {
 
   // A reference, a constant or a call.
   NodeId node(Scope& s) {
-    if (take("%")) return lookup(s, "%" + word());
-    if (peek() == '"') return lookup(s, string());
+    if (take("%")) return numbered(s, word());
+    if (peek() == '"') return input(s, string());
     if (take("constant")) return s.b.constant(tensor());
     if (take("same")) {
       expect("%");
-      NodeId n = lookup(s, "%" + word());
+      NodeId n = numbered(s, word());
       if (!s.b.graph().is_constant(n)) fail_here("'same' needs a constant");
       return s.b.shared_constant(n);
     }
     std::string w = word();
-    if (peek() != '(' && peek() != '[') return lookup(s, w);
+    if (peek() != '(' && peek() != '[') return input(s, w);
     OpId op = find_op(w);
     if (!op.valid()) fail_here(str("no operator is called '", w, "'"));
     if (op == kInputOp || op == kConstantOp) fail_here(str("'", w, "' is written differently"));
@@ -417,10 +420,22 @@ class Parser {
     return given;
   }
 
-  NodeId lookup(Scope& s, const std::string& key) {
-    auto it = s.values.find(key);
-    if (it == s.values.end()) fail_here(str("nothing is called '", key, "'"));
+  NodeId input(Scope& s, const std::string& key) {
+    auto it = s.inputs.find(key);
+    if (it == s.inputs.end()) fail_here(str("nothing is called '", key, "'"));
+    if (!it->second.valid())
+      fail_here(str("several inputs are called '", key, "': write %0 for the first input, %1 ..."));
     return it->second;
+  }
+  // What a statement calls so; else the input at that place.
+  NodeId numbered(Scope& s, const std::string& key) {
+    if (auto it = s.nodes.find(key); it != s.nodes.end()) return it->second;
+    size_t place = 0;
+    auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), place);
+    const auto& inputs = s.b.graph().inputs;
+    bool is_place = error == std::errc() && end == key.data() + key.size();
+    if (!is_place || place >= inputs.size()) fail_here(str("nothing is called '%", key, "'"));
+    return inputs[place].node;
   }
 
   std::string_view text_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -51,7 +52,11 @@ class Printer {
   std::string ref(const Graph& g, NodeId id) {
     const Node& n = g.nodes[id];
     if (n.op != kInputOp) return str("%", id.value);
-    return name_text(g.inputs[static_cast<size_t>(n.attrs.get<int64_t>("index"))].name);
+    const std::string& name = g.inputs[static_cast<size_t>(n.attrs.get<int64_t>("index"))].name;
+    // Inputs of a loop's body may share a name; their place tells them apart.
+    auto called_so = [&](const GraphInput& i) { return i.name == name; };
+    bool unique = std::count_if(g.inputs.begin(), g.inputs.end(), called_so) == 1;
+    return unique ? name_text(name) : str("%", id.value);
   }
 
   std::string constant(const Graph& g, NodeId id, std::vector<NodeId>& first_use) {

@@ -7,7 +7,8 @@
 //   }
 //
 // Attributes that have their default value are not printed. Operands may be nested calls, and types
-// and names (@) may be left out when writing by hand. Large constants are printed as `pool(k)`: the
+// and names (@) may be left out when writing by hand. An input is referred to by its name, or by
+// its place (%0) where several inputs have that name. Large constants are printed as `pool(k)`: the
 // text then needs the graph's constants beside it.
 #pragma once
 

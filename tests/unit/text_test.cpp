@@ -86,6 +86,17 @@ TEST(Text, OddNamesAttributesAndSubgraphsSurvive) {
   expect_round_trip(std::move(b).build());
 }
 
+TEST(Text, InputsOfOneNameAreToldApartByTheirPlace) {
+  Type t = Type::tensor(DType::f32, {2});
+  GraphBuilder b;
+  b.input("state", t);
+  NodeId x = b.input("state", t), odd = b.input("%1", t);
+  b.output("y", b.op("sub", {x, odd}));
+  expect_round_trip(std::move(b).build());
+  EXPECT_THROW(parse_graph("graph(x: f32[2], x: f32[2]) { return neg(x) }"), Error);
+  EXPECT_THROW(parse_graph("graph(x: f32[2]) { return neg(%1) }"), Error);
+}
+
 TEST(Text, LargeConstantsStandInThePool) {
   GraphBuilder b;
   NodeId big = b.constant(Tensor::zeros(DType::f32, {100}));
