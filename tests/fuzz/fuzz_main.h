@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +25,6 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -45,21 +45,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 namespace emend::fuzz {
 
-// Bytes held through operator new, now and at most since the last reset.
+// Bytes held, now and at most since the last reset.
 inline std::atomic<int64_t> held = 0, most_held = 0;
 
-inline void* allocate(size_t size) {
-  void* const p = std::malloc(size ? size : 1);
-  if (!p) throw std::bad_alloc();
-  const auto now = held += static_cast<int64_t>(::malloc_usable_size(p));
+inline void count_allocated(size_t size) {
+  const int64_t now = held += static_cast<int64_t>(size);
   if (now > most_held) most_held = now;
-  return p;
 }
 
-inline void release(void* p) {
-  if (!p) return;
-  held -= static_cast<int64_t>(::malloc_usable_size(p));
-  std::free(p);
+inline void count_freed(size_t size) {
+  held -= static_cast<int64_t>(size);
 }
 
 struct Current {
@@ -121,39 +116,87 @@ inline bool run_one(const std::string& input) {
 
 }  // namespace emend::fuzz
 
-// Counting replaces the operators for the whole program; the sanitizers still see every malloc.
-void* operator new(size_t size) {
-  return emend::fuzz::allocate(size);
-}
-void* operator new[](size_t size) {
-  return emend::fuzz::allocate(size);
-}
-void operator delete(void* p) noexcept {
-  emend::fuzz::release(p);
-}
-void operator delete[](void* p) noexcept {
-  emend::fuzz::release(p);
-}
-void operator delete(void* p, size_t) noexcept {
-  emend::fuzz::release(p);
-}
-void operator delete[](void* p, size_t) noexcept {
-  emend::fuzz::release(p);
+// Every allocation is counted, whichever way it is asked for. The sanitizers have hooks for that,
+// and signals of their own to tell where something broke; elsewhere the program has a malloc of its
+// own around glibc's.
+#if defined(__SANITIZE_ADDRESS__)
+
+extern "C" {
+void __sanitizer_set_death_callback(void (*callback)());
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
+                                              void (*on_free)(const volatile void*));
+size_t __sanitizer_get_allocated_size(const volatile void*);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-extern "C" void __sanitizer_set_death_callback(void (*callback)());
+namespace emend::fuzz {
+
+inline void watch() {
+  for (const int signal : {SIGABRT, SIGALRM}) ::signal(signal, on_signal);
+  __sanitizer_set_death_callback(report_finding);
+  __sanitizer_install_malloc_and_free_hooks(
+      [](const volatile void*, size_t size) { count_allocated(size); },
+      [](const volatile void* p) { count_freed(p ? __sanitizer_get_allocated_size(p) : 0); });
+}
+
+}  // namespace emend::fuzz
+
+#else
+
+extern "C" {
+
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* p, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+void __libc_free(void* p);
+
+static void* counted(void* p) {
+  if (p) emend::fuzz::count_allocated(::malloc_usable_size(p));
+  return p;
+}
+
+void* malloc(size_t size) noexcept {
+  return counted(__libc_malloc(size));
+}
+void* calloc(size_t count, size_t size) noexcept {
+  return counted(__libc_calloc(count, size));
+}
+void* realloc(void* p, size_t size) noexcept {
+  const size_t before = p ? ::malloc_usable_size(p) : 0;
+  void* const moved = __libc_realloc(p, size);
+  if (moved || size == 0) emend::fuzz::count_freed(before);
+  return counted(moved);
+}
+void* memalign(size_t alignment, size_t size) noexcept {
+  return counted(__libc_memalign(alignment, size));
+}
+void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  return memalign(alignment, size);
+}
+int posix_memalign(void** p, size_t alignment, size_t size) noexcept {
+  *p = memalign(alignment, size);
+  return *p ? 0 : ENOMEM;
+}
+void free(void* p) noexcept {
+  if (!p) return;
+  emend::fuzz::count_freed(::malloc_usable_size(p));
+  __libc_free(p);
+}
+
+}  // extern "C"
+
+namespace emend::fuzz {
+inline void watch() {
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGALRM}) ::signal(signal, on_signal);
+}
+}  // namespace emend::fuzz
+
 #endif
 
 int main(int argc, char** argv) {
   using namespace emend;
   fuzz::current.name = argv[0];
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGALRM}) {
-    ::signal(signal, fuzz::on_signal);
-  }
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_set_death_callback(fuzz::report_finding);
-#endif
+  fuzz::watch();
   uint64_t runs = 100'000, seconds = 600, seed = 1, first = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
