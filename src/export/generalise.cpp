@@ -4,9 +4,10 @@
 #include <map>
 #include <optional>
 
+#include "export/onnx_types.h"
 #include "ops/build.h"
-#include "ops/onnx_lower.h"
 #include "ops/onnx_raise.h"
+#include "ops/onnx_row.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -56,16 +57,6 @@ Result<Dims> expand_target(const std::vector<Position>& positions) {
     shape.push_back(p.fixed() ? p.target[0] : 1);
   }
   return shape;
-}
-
-// The types of all values of a graph of `onnx` nodes, as lowering infers them.
-IdVec<NodeId, Type> onnx_types(Graph g) {
-  g.outputs.clear();
-  for (size_t i = 0; i < g.size(); ++i) g.outputs.push_back({"", NodeId(i)});
-  Graph lowered = lower_onnx(g).graph;
-  IdVec<NodeId, Type> types;
-  for (const auto& o : lowered.outputs) types.push_back(lowered.types[o.node]);
-  return types;
 }
 
 class Generaliser {
@@ -149,7 +140,7 @@ class Generaliser {
   // Expand lines shapes up at their ends, Reshape at their beginnings.
   Result<std::vector<Position>> positions_of(const Node& n, bool from_end) {
     if (types_.empty()) {
-      for (const Graph& v : raised_) types_.push_back(onnx_types(v));
+      for (const Graph& v : raised_) types_.push_back(value_types(v));
     }
     std::vector<Position> positions;
     for (size_t k = 0; k < raised_.size(); ++k) {

@@ -4,8 +4,10 @@
 
 #include "export/generalise.h"
 #include "export/graph_writer.h"
+#include "export/onnx_types.h"
 #include "export/wire.h"
 #include "onnx/write.h"
+#include "ops/onnx_raise.h"
 #include "ops/onnx_row.h"
 #include "ops/table.h"
 
@@ -43,6 +45,29 @@ void check_versions(const Graph& g, int64_t opset) {
     throw Error(str("node ", emend::quoted(g.names[id]), " (", node.type, " of opset ",
                     node.version, ") cannot be written at opset ", opset));
   }
+}
+
+// Why the program has no valid form at an opset; empty if it has one.
+std::string obstacle(const Graph& g, int64_t opset) {
+  try {
+    Graph raised = raise_onnx(g, opset);
+    check_versions(raised, opset);
+    return type_obstacle(raised, opset);
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+// Another opset than the file's own must know all that the program needs.
+void check_opset(const Graph& g, int64_t opset, int64_t own) {
+  std::string why = obstacle(g, opset);
+  if (why.empty()) return;
+  int64_t newest = std::max(own, newest_typed_opset());
+  for (int64_t higher = opset + 1; higher <= newest; ++higher) {
+    if (obstacle(g, higher).empty())
+      throw Error(str(why, "; the lowest opset from there on that can hold the model is ", higher));
+  }
+  throw Error(str(why, "; no opset up to ", newest, " can hold the model"));
 }
 
 const Declaration* declaration_of(const std::vector<Declaration>& list, size_t i,
@@ -110,6 +135,7 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   int64_t own = stated == info.opsets.end() ? 1 : stated->second;
   // Before opset 7 operators broadcast by attributes, which we do not write.
   int64_t opset = options.target_opset ? options.target_opset : std::max<int64_t>(own, 7);
+  if (opset != own) check_opset(model.graph, opset, own);
   Generalised written = for_all_sizes(model, opset, options.at_sizes);
   check_versions(written.raised, opset);
 
@@ -132,6 +158,7 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
              declaration_of(info.outputs, i, out.graph.output[i].name), written);
   }
   if (out.ir_version < 4) list_initializers(out.graph);
+  result.graph = std::move(written.raised);
   out.opset_import = {{"", opset}};
   for (const auto& [domain, version] : writer.domains()) {
     if (domain.empty()) continue;

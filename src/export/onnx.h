@@ -22,6 +22,7 @@ struct ExportOptions {
 
 struct Exported {
   onnx::Model file;
+  Graph graph;  // the same as `onnx` nodes
   // What the file no longer promises: "dimension N is written as 1: Reshape ...".
   std::vector<std::string> notes;
 };
