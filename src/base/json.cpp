@@ -64,8 +64,12 @@ Json& Json::push(Json item) {
   return items->emplace_back(std::move(item));
 }
 
-void Json::print(std::string& out, size_t indent) const {
-  const auto line = [&](size_t depth) { out += "\n" + std::string(2 * depth, ' '); };
+void Json::print(std::string& out, int indent) const {
+  const int inner = indent < 0 ? indent : indent + 1;
+  const auto line = [&](int depth) {
+    if (depth >= 0) out += "\n" + std::string(2 * static_cast<size_t>(depth), ' ');
+  };
+  const std::string_view comma = indent < 0 ? ", " : ",";
   if (is_null()) out += "null";
   if (auto* b = as<bool>()) out += *b ? "true" : "false";
   if (auto* i = as<int64_t>()) out += std::to_string(*i);
@@ -74,9 +78,9 @@ void Json::print(std::string& out, size_t indent) const {
   if (auto* items = as<Array>()) {
     out += '[';
     for (size_t i = 0; i < items->size(); ++i) {
-      if (i) out += ',';
-      line(indent + 1);
-      (*items)[i].print(out, indent + 1);
+      if (i) out += comma;
+      line(inner);
+      (*items)[i].print(out, inner);
     }
     if (!items->empty()) line(indent);
     out += ']';
@@ -84,10 +88,10 @@ void Json::print(std::string& out, size_t indent) const {
   if (auto* members = as<Object>()) {
     out += '{';
     for (size_t i = 0; i < members->size(); ++i) {
-      if (i) out += ',';
-      line(indent + 1);
+      if (i) out += comma;
+      line(inner);
       out += string_text((*members)[i].first) + ": ";
-      (*members)[i].second.print(out, indent + 1);
+      (*members)[i].second.print(out, inner);
     }
     if (!members->empty()) line(indent);
     out += '}';
@@ -98,6 +102,12 @@ std::string Json::text() const {
   std::string out;
   print(out, 0);
   return out + "\n";
+}
+
+std::string Json::line() const {
+  std::string out;
+  print(out, -1);
+  return out;
 }
 
 Result<Json> Json::parse(std::string_view text) {

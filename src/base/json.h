@@ -49,6 +49,8 @@ class Json {
 
   // Indented; numbers that JSON has no word for (nan, inf) become null.
   std::string text() const;
+  // The same on one line, without a line end.
+  std::string line() const;
   static Result<Json> parse(std::string_view text);
 
   bool operator==(const Json&) const = default;
@@ -56,7 +58,8 @@ class Json {
  private:
   explicit Json(Array a) : value_(std::move(a)) {}
   explicit Json(Object o) : value_(std::move(o)) {}
-  void print(std::string& out, size_t indent) const;
+  // `indent` counts levels; negative: all on one line.
+  void print(std::string& out, int indent) const;
 
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };

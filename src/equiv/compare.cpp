@@ -155,6 +155,7 @@ class Sweep {
           converted_inputs.emplace_back(converted(x.tensor, Arithmetic::real64));
         return evaluate(g, converted_inputs,
                         {.arithmetic = Arithmetic::real64,
+                         .monitor = options_.monitor,
                          .observe = [&](NodeId n, const Value& x) { prints[n] = print_of(x); }});
       };
       auto x = run(a_, prints_a_), y = run(b_, prints_b_);
@@ -230,9 +231,11 @@ class Sweep {
     Side a{a_, class_a_, prints_a_}, b{b_, class_b_, prints_b_};
     std::map<std::string, std::vector<Representative>> by_type;
     std::set<int> known;
+    int64_t swept = 0;
     for (const Side* side : {&a, &b}) {
       for (size_t i = 0; i < side->g.size(); ++i) {
         NodeId n{i};
+        options_.monitor.tell({"compare", ++swept, static_cast<int64_t>(a_.size() + b_.size())});
         int& own = side->classes[n];
         own = number(side->g, n, side->classes);
         if (!side->g.types[n].is_tensor() || !known.insert(own).second) continue;

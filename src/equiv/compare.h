@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/graph.h"
 
 namespace emend {
@@ -27,6 +28,7 @@ struct CompareOptions {
   double max_region_operations = 4e8;  // of a region in exact arithmetic
   // Values of inputs, where random ones would not do (indices into tables ...); by position.
   std::vector<Tensor> inputs = {};
+  Monitor monitor = {};
 };
 
 struct Verdict {

@@ -77,17 +77,25 @@ std::vector<Value> evaluate(const Graph& g, std::span<const Value> inputs,
   }
   auto left = use_counts(g);
   IdVec<NodeId, Value> values(g.size());
+  IdVec<NodeId, char> converted_already(g.size(), 0);
+  // Constants are converted when they are first asked for: programs list them first, and all of
+  // them in another arithmetic at once would be the model once or twice more.
+  const auto value_of = [&](NodeId a) -> const Value& {
+    if (g.nodes[a].op == kConstantOp && !converted_already[a]) {
+      values[a] = converted(g.constant(a), options.arithmetic);
+      converted_already[a] = 1;
+    }
+    return values[a];
+  };
   for (size_t i = 0; i < inputs.size(); ++i) values[g.inputs[i].node] = inputs[i];
   for (size_t i = 0; i < g.size(); ++i) {
     NodeId id{i};
     const Node& n = g.nodes[id];
-    if (n.op == kConstantOp) {
-      values[id] = converted(g.constant(id), options.arithmetic);
-    } else if (n.op != kInputOp) {
+    if (n.op != kConstantOp && n.op != kInputOp) {
       std::vector<Value> operands;
       std::vector<Type> types;
       for (NodeId a : n.args) {
-        operands.push_back(values[a]);
+        operands.push_back(value_of(a));
         types.push_back(g.types[a]);
       }
       EvalContext c{options.arithmetic, &op_def(n),        n.attrs, types,
@@ -99,11 +107,13 @@ std::vector<Value> evaluate(const Graph& g, std::span<const Value> inputs,
         if (--left[a] == 0) values[a] = Value();
       }
     }
-    if (options.observe) options.observe(id, values[id]);
-    if (options.progress && !options.progress(i + 1, g.size())) throw Error("stopped");
+    if (options.observe) options.observe(id, value_of(id));
+    options.monitor.tell({.phase = options.phase,
+                          .done = static_cast<int64_t>(i + 1),
+                          .of = static_cast<int64_t>(g.size())});
   }
   std::vector<Value> results;
-  for (const auto& o : g.outputs) results.push_back(values[o.node]);
+  for (const auto& o : g.outputs) results.push_back(value_of(o.node));
   return results;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/graph.h"
 #include "ops/op_def.h"
 
@@ -63,10 +64,11 @@ Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
 struct EvalOptions {
   Arithmetic arithmetic = Arithmetic::own;
   uint64_t repetition = 0;  // see EvalContext
-  // Called after each node with how many are done; returning false stops with an Error.
-  std::function<bool(size_t done, size_t of)> progress;
+  // Hears of every node, as part of that phase.
+  Monitor monitor = {};
+  std::string_view phase = "run";
   // Sees every node's value before it may be freed (dumps, region-wise comparison).
-  std::function<void(NodeId, const Value&)> observe;
+  std::function<void(NodeId, const Value&)> observe = nullptr;
 };
 
 // Runs a program. Inputs are given as stored in the arithmetic (see `converted`).

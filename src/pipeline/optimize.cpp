@@ -20,10 +20,11 @@ auto timed(OptimizeReport& report, const std::string& name, const Stage& stage) 
 }
 
 // Outputs in some arithmetic, as doubles.
-std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, Arithmetic a) {
+std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, Arithmetic a,
+                              const Monitor& monitor) {
   std::vector<Value> stored;
   for (const Value& v : inputs) stored.push_back(v.is_tensor() ? Value(converted(v.tensor, a)) : v);
-  auto outputs = evaluate(g, stored, {.arithmetic = a});
+  auto outputs = evaluate(g, stored, {.arithmetic = a, .monitor = monitor, .phase = "check"});
   for (Value& v : outputs) {
     if (v.is_tensor()) v = converted(v.tensor, Arithmetic::real64);
   }
@@ -32,6 +33,10 @@ std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, 
 
 Checked check(const Graph& before, const Graph& after, const OptimizeOptions& options) {
   Checked c;
+  if (options.level == 0) {
+    c.reason = "not run: nothing was changed";
+    return c;
+  }
   double operations = operation_count(before);
   if (operations > options.max_check_operations) {
     c.reason = str("not run: ", count_text(operations), "FLOP are more than the limit of ",
@@ -40,13 +45,13 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
   }
   try {
     auto inputs = random_inputs(before, options.seed);
-    auto exact = outputs_of(before, inputs, Arithmetic::real64);
-    auto result = outputs_of(after, inputs, Arithmetic::own);
+    auto exact = outputs_of(before, inputs, Arithmetic::real64, options.monitor);
+    auto result = outputs_of(after, inputs, Arithmetic::own, options.monitor);
     auto worst = worst_difference(before, exact, result);
     double allowed = options.accuracy;
     bool good = worst.rel <= allowed;
     if (!good) {
-      auto rounded = outputs_of(before, inputs, Arithmetic::own);
+      auto rounded = outputs_of(before, inputs, Arithmetic::own, options.monitor);
       double own = worst_difference(before, exact, rounded).rel;
       if (std::isfinite(own)) allowed = std::max(allowed, 4 * own);
       good =
@@ -73,7 +78,12 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* 
     if (report) *report = {.nodes_before = g.size(), .nodes_after = g.size()};
     return g;
   }
-  return simplify(g, {.enable = options.enable, .disable = options.disable}, report);
+  return simplify(g,
+                  {.enable = options.enable,
+                   .disable = options.disable,
+                   .rounds = options.rounds,
+                   .monitor = options.monitor},
+                  report);
 }
 
 Model optimize(const Model& model, const OptimizeOptions& options, OptimizeReport* report) {
@@ -81,6 +91,7 @@ Model optimize(const Model& model, const OptimizeOptions& options, OptimizeRepor
   Model out = model;
   out.graph =
       timed(facts, "simplify", [&] { return optimized(model.graph, options, &facts.simplified); });
+  if (options.dump && options.level > 0) options.dump("simplify", out.graph);
   facts.checked = timed(facts, "check", [&] { return check(model.graph, out.graph, options); });
   if (report) *report = std::move(facts);
   return out;

@@ -2,10 +2,12 @@
 // took, and a check of the result against what came in.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/model.h"
 #include "simplify/simplify.h"
 
@@ -17,6 +19,12 @@ struct OptimizeOptions {
   uint64_t seed = 1;
   double accuracy = 1e-4;              // largest error that is accepted, see Checked
   double max_check_operations = 2e10;  // a model that takes more arithmetic is not run to check it
+  int rounds = 200;                    // of cleaning, at most
+  // A stop ends the search with the best so far. The check of that runs to its end: what is handed
+  // over is no less checked for having been found early.
+  Monitor monitor = {};
+  // Sees the program after each stage.
+  std::function<void(std::string_view stage, const Graph&)> dump = nullptr;
 };
 
 // The result, computed in its own dtypes, against the input in double precision, on random inputs.

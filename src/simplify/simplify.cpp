@@ -13,6 +13,8 @@
 namespace emend {
 namespace {
 
+constexpr const char* kFixedPoint = "fixed point";
+
 bool enabled(const SimplifyOptions& o, std::string_view name) {
   auto named = [&](const std::vector<std::string>& globs) {
     return std::any_of(globs.begin(), globs.end(),
@@ -250,7 +252,8 @@ class Round {
 };
 
 // The bodies of loops and branches, each cleaned once.
-Graph with_simple_subgraphs(const Graph& g, const SimplifyOptions& options, State& s) {
+Graph with_simple_subgraphs(const Graph& g, SimplifyOptions options, State& s) {
+  options.monitor = options.monitor.silent();
   Graph out = g;
   for (size_t i = 0; i < out.size(); ++i) {
     Node& n = out.nodes[NodeId(i)];
@@ -267,6 +270,25 @@ Graph with_simple_subgraphs(const Graph& g, const SimplifyOptions& options, Stat
   return out;
 }
 
+double operator_count(const Graph& g) {
+  auto is_operator = [](const Node& n) { return n.op != kInputOp && n.op != kConstantOp; };
+  return static_cast<double>(std::count_if(g.nodes.begin(), g.nodes.end(), is_operator));
+}
+
+// Sweeps until nothing changes; says why it stopped.
+std::string sweep(Graph& now, State& s, int& rounds) {
+  const SimplifyOptions& o = s.options;
+  for (;;) {
+    if (o.monitor.stop_requested()) return "interrupted";
+    if (rounds >= o.rounds) return "limit of rounds";
+    s.changes = 0;
+    now = Round(now, s).run();
+    ++rounds;
+    o.monitor.tell({"simplify", rounds, 0, operator_count(now), "nodes"});
+    if (s.changes == 0) return kFixedPoint;
+  }
+}
+
 }  // namespace
 
 Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* report) {
@@ -275,24 +297,21 @@ Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* r
           .share = enabled(options, "common-subexpressions"),
           .merge = enabled(options, "merge-constants"),
           .budget = FoldBudget(options.fold_bytes)};
+  options.monitor.tell({"simplify", 0, 0, operator_count(g), "nodes"});
   Graph now = without_dead_nodes(with_simple_subgraphs(g, options, s));
   int rounds = 0;
-  bool fixed = true;
-  for (bool finish : {false, true}) {
-    if (finish && !options.finish) break;
-    use_rules(s, finish);
-    do {
-      s.changes = 0;
-      now = Round(now, s).run();
-      fixed = s.changes == 0;
-    } while (!fixed && ++rounds < options.rounds);
+  use_rules(s, false);
+  std::string stop_reason = sweep(now, s, rounds);
+  if (options.finish && stop_reason == kFixedPoint) {
+    use_rules(s, true);
+    stop_reason = sweep(now, s, rounds);
   }
   verify(now, "simplify");
   if (report) {
     *report = {.nodes_before = g.size(),
                .nodes_after = now.size(),
                .rounds = rounds,
-               .stop_reason = fixed ? "fixed point" : "limit of rounds"};
+               .stop_reason = std::move(stop_reason)};
     for (const auto& [name, times] : s.fired) report->fired.push_back({name, times});
   }
   return now;

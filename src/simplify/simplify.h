@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/graph.h"
 
 namespace emend {
@@ -22,8 +23,9 @@ struct SimplifyOptions {
   // merge-constants. What `disable` names is off unless `enable` names it too.
   std::vector<std::string> enable, disable;
   int64_t fold_bytes = int64_t{16} << 20;  // how much larger folding may make the program
-  int rounds = 200;
+  int rounds = 200;                        // sweeps over the program, at most
   bool finish = true;
+  Monitor monitor = {};  // asked before every sweep; each of them leaves a valid program
 };
 
 struct SimplifyReport {
@@ -34,7 +36,7 @@ struct SimplifyReport {
   std::vector<Fired> fired;  // by name
   size_t nodes_before = 0, nodes_after = 0;
   int rounds = 0;
-  std::string stop_reason;  // "fixed point" or "limit of rounds"
+  std::string stop_reason;  // "fixed point", "limit of rounds" or "interrupted"
 };
 
 Graph simplify(const Graph& g, const SimplifyOptions& options = {},

@@ -42,6 +42,41 @@ TEST(Simplify, StopsAtTheLimitOfRounds) {
   EXPECT_EQ(s, parse_graph("graph(x: f32[2]) { return y = add(x, constant f32[]{40.0}) }"));
 }
 
+// The first sweep is heard of, the second does not begin: what is there is valid, and not yet all.
+TEST(Simplify, StopsWhenAskedWithWhatItHas) {
+  std::string chain = "x";
+  for (int i = 0; i < 40; ++i) chain = "add(" + chain + ", constant f32[]{1.0})";
+  Graph g = parse_graph("graph(x: f32[2]) { return y = " + chain + " }");
+  std::atomic<bool> stop{false};
+  std::vector<double> best;
+  Monitor monitor(
+      [&](const Progress& p) {
+        EXPECT_EQ(p.phase, "simplify");
+        best.push_back(p.best);
+        stop = p.done == 1;
+      },
+      &stop);
+  SimplifyReport report;
+  Graph s = simplify(g, {.monitor = monitor}, &report);
+  EXPECT_EQ(report.stop_reason, "interrupted");
+  EXPECT_EQ(report.rounds, 1);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0], 40);
+  EXPECT_LT(best[1], best[0]);
+  EXPECT_GT(best[1], 1);
+  Tensor x = Tensor::of_reals(DType::f32, {2}, std::vector<double>{0.5, -2});
+  std::vector<Value> inputs = {x};
+  EXPECT_EQ(evaluate(s, inputs)[0].tensor, evaluate(g, inputs)[0].tensor);
+
+  // As many rounds again give the same program: so other sizes of a model are brought as far.
+  EXPECT_EQ(simplify(g, {.rounds = 1}), s);
+  stop = true;
+  simplify(g, {.monitor = Monitor().stopped_by(&stop)}, &report);
+  EXPECT_EQ(report.rounds, 0);
+  EXPECT_EQ(simplify(g, {.monitor = monitor.stopped_by(nullptr).silent()}),
+            parse_graph("graph(x: f32[2]) { return y = add(x, constant f32[]{40.0}) }"));
+}
+
 TEST(Simplify, KeepsNamesInputsAndOutputs) {
   Graph g = parse_graph(
       "graph(donated x: f32[2], unused: i64[3]) {\n"

@@ -197,14 +197,18 @@ int run(const Options& o, const Globals& globals) {
       cases.size(), jobs, std::chrono::seconds(o.limit),
       [&](size_t i) { return guarded_run(cases[i].model); },
       [&](size_t i, const ChildResult& r) {
+        globals.monitor.tell(
+            {"conformance", static_cast<int64_t>(i + 1), static_cast<int64_t>(cases.size())});
         reasons[i] = r.trouble.empty() ? r.text : r.trouble;
         bool passed = reasons[i].empty();
         for (Tally* t : {&table[operators[i]], &total}) ++(passed ? t->passed : t->failed);
         if (o.list) {
+          globals.finish_progress();
           std::cout << (passed ? "pass " : "FAIL ") << cases[i].name << (passed ? "" : ": ")
                     << reasons[i] << std::endl;
         }
       });
+  globals.finish_progress();
   if (!o.list) print_table(table, total);
   globals.report(facts(cases, reasons, total, o.target));
   globals.say(str(total.passed, " of ", cases.size(), " cases pass"));

@@ -25,7 +25,9 @@ void Globals::report(const Json& facts) const {
 }
 
 void Globals::say(const std::string& line) const {
-  if (!quiet) std::cerr << line << '\n';
+  if (quiet) return;
+  view->clear();
+  std::cerr << line << '\n';
 }
 
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes) {
@@ -71,9 +73,23 @@ void add_globals(CLI::App& app, Globals& g) {
   app.add_option("--json", g.json, "write the same facts as JSON to this file ('-': stdout)")
       ->type_name("FILE");
   app.add_flag("-q,--quiet", g.quiet, "nothing on stderr but errors");
+  app.add_option("--progress", g.progress,
+                 "how long work is shown: auto (a bar on a terminal, else lines), bar, lines, json "
+                 "or none")
+      ->check(CLI::IsMember({"auto", "bar", "lines", "json", "none"}))
+      ->type_name("HOW");
   app.add_option("--threads", g.threads, "how many threads to use (0: as many as there are)")
       ->envname("EMEND_THREADS");
   app.add_option("--seed", g.seed, "seed of everything random");
+}
+
+ProgressView::Mode progress_mode(const Globals& g) {
+  using enum ProgressView::Mode;
+  if (g.quiet || g.progress == "none") return none;
+  if (g.progress == "json") return json;
+  if (g.progress == "bar") return bar;
+  if (g.progress == "lines") return lines;
+  return isatty(STDERR_FILENO) ? bar : lines;
 }
 
 // `emend in.onnx out.onnx` means `emend optimize in.onnx out.onnx`.
@@ -90,7 +106,6 @@ std::vector<std::string> with_default_verb(int argc, char** argv, const CLI::App
 
 int run(int argc, char** argv) {
   Globals globals;
-  globals.color = isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
   CLI::App app{"Emend makes tensor programs faster, and proves that they stay the same."};
   app.name("emend");
   app.set_version_flag("--version", std::string("emend ") + EMEND_VERSION);
@@ -107,6 +122,9 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
   set_thread_count(globals.threads);
+  ProgressView view(progress_mode(globals), !std::getenv("NO_COLOR"));
+  globals.view = &view;
+  globals.monitor = Monitor([&view](const Progress& p) { view.show(p); });
   for (const Verb& v : verbs) {
     if (v.command->parsed()) return v.run();
   }

@@ -8,8 +8,11 @@
 #include <map>
 #include <memory>
 
+#include "base/atomic_file.h"
 #include "export/onnx.h"
+#include "interruption.h"
 #include "onnx/read.h"
+#include "text/text.h"
 #include "verb.h"
 
 namespace emend {
@@ -20,6 +23,7 @@ struct Options {
   std::vector<std::string> shapes;
   OptimizeOptions how;
   int64_t target_opset = 0;
+  std::string dump_dir;
 };
 
 // The nodes of a file by operator, subgraphs included; constants are data and do not count.
@@ -109,31 +113,68 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// The text of the program after each stage, in numbered files.
+class Dumps {
+ public:
+  explicit Dumps(std::string folder) : folder_(std::move(folder)) {
+    if (!folder_.empty()) std::filesystem::create_directories(folder_);
+  }
+  void write(std::string_view stage, const Graph& g) {
+    if (folder_.empty()) return;
+    AtomicFile file(std::filesystem::path(folder_) /
+                    str(next_ < 10 ? "0" : "", next_, "-", stage, ".emend"));
+    file.write(print(g));
+    file.commit();
+    ++next_;
+  }
+
+ private:
+  std::string folder_;
+  int next_ = 1;
+};
+
+// How the program looks at other sizes decides which dimensions stay symbolic. An interrupted
+// search gives every size as many rounds as the model's own had.
+AtSizes optimized_at_sizes(const OnnxFile& source, const ImportOptions& import, OptimizeOptions how,
+                           const OptimizeReport& report) {
+  how.monitor = {};
+  if (report.simplified.stop_reason == "interrupted") how.rounds = report.simplified.rounds;
+  return [&source, import, how](const std::map<std::string, int64_t>& sizes) {
+    ImportOptions other = import;
+    for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
+    return optimized(source.import(other).graph, how);
+  };
+}
+
 int run(Options o, const Globals& globals) {
   ImportOptions import;
   apply_shapes(o.shapes, import);
+  Interruption interruption;
+  Dumps dumps(o.dump_dir);
   o.how.seed = globals.seed + 1;
+  o.how.monitor = globals.monitor.stopped_by(interruption.flag());
+  o.how.dump = [&](std::string_view stage, const Graph& g) { dumps.write(stage, g); };
+  globals.monitor.tell({"import"});
   auto start = std::chrono::steady_clock::now();
   OnnxFile source(o.in);
   Model model = source.import(import);
   double import_ms = milliseconds_since(start);
+  dumps.write("import", model.graph);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   OptimizeReport report;
   Model better = optimize(model, o.how, &report);
   report.phases_ms.insert(report.phases_ms.begin(), {"import", import_ms});
 
-  // How the program looks at other sizes decides which dimensions stay symbolic.
-  auto at_sizes = [&](const std::map<std::string, int64_t>& sizes) {
-    ImportOptions other = import;
-    for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
-    return optimized(source.import(other).graph, o.how);
-  };
-  ExportOptions how{.target_opset = o.target_opset, .at_sizes = at_sizes};
+  ExportOptions how{.target_opset = o.target_opset,
+                    .at_sizes = optimized_at_sizes(source, import, o.how, report)};
   bool wrong = report.checked.kind == Checked::Kind::failed;
+  globals.monitor.tell({"export"});
   start = std::chrono::steady_clock::now();
   Exported exported =
       o.out.empty() || wrong ? export_onnx(better, how) : export_onnx(better, o.out, how);
   report.phases_ms.emplace_back("export", milliseconds_since(start));
+  dumps.write("export", exported.graph);
+  globals.finish_progress();
   for (const auto& note : exported.notes) globals.say(note);
 
   onnx::Model file = onnx::read_model(o.in, onnx::External::kLeave);
@@ -143,6 +184,10 @@ int run(Options o, const Globals& globals) {
   if (wrong) {
     globals.say("FAILED: the result differs from the input; nothing was written");
     return kDifferent;
+  }
+  if (interruption.requested()) {
+    globals.say("interrupted: this is the best result so far");
+    return kInterrupted;
   }
   return kOk;
 }
@@ -161,6 +206,8 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
       ->type_name("GLOB");
   c->add_option("--disable", o->how.disable, "rules and passes to leave out")->type_name("GLOB");
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
+  c->add_option("--dump-dir", o->dump_dir, "write the program after each stage here, as text")
+      ->type_name("DIR");
   add_shape_option(*c, o->shapes);
   return {c, [o, &globals] { return run(*o, globals); }};
 }

@@ -77,7 +77,9 @@ int check(const Options& o, const Globals& globals) {
   facts["rules"] = Json::array();
   int bad = 0;
   auto rules = rules_named(o.name);
+  int64_t done = 0;
   for (const Rule* r : rules) {
+    globals.monitor.tell({"check", done++, static_cast<int64_t>(rules.size())});
     RuleCheck c = check_rule(*r, {.seed = globals.seed + 1});
     bad += !c.holds;
     std::string methods;
@@ -92,6 +94,7 @@ int check(const Options& o, const Globals& globals) {
     j["reason"] = c.reason;
     facts["rules"].push(std::move(j));
     if (globals.json == "-") continue;
+    globals.finish_progress();
     std::cout << padded(c.name, 28) << padded(c.holds ? "holds" : "FAILS", 7) << padded(methods, 16)
               << str(c.assignments, " shapes, ", c.refuted, " of ", c.twins, " twins refuted");
     if (!c.holds) std::cout << ": " << c.reason;

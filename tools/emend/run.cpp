@@ -120,7 +120,9 @@ int run(const Options& o, const Globals& globals) {
   ImportOptions import = import_options(o, files, data);
   Model model = import_onnx(o.model, import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
-  auto outputs = evaluate(model.graph, input_values(o, model.graph, import, files));
+  auto outputs = evaluate(model.graph, input_values(o, model.graph, import, files),
+                          {.monitor = globals.monitor});
+  globals.finish_progress();
 
   Json facts = Json::object();
   facts["schema"] = 1;

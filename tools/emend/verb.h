@@ -9,7 +9,9 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/progress.h"
 #include "import/onnx.h"
+#include "progress_view.h"
 
 namespace emend {
 
@@ -36,10 +38,14 @@ struct Globals {
   bool quiet = false;
   int threads = 0;
   uint64_t seed = 0;
-  bool color = false;  // stdout is a terminal and NO_COLOR is not set
+  std::string progress = "auto";  // how long work is shown
+  ProgressView* view = nullptr;   // what shows it
+  Monitor monitor = {};           // what verbs hand to long work: the view listens
 
   // Writes the report where --json asked for it.
   void report(const Json& facts) const;
+  // Work is over: nothing is in the way of results.
+  void finish_progress() const { view->clear(); }
   // A line on stderr, unless --quiet.
   void say(const std::string& line) const;
 };

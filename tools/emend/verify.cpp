@@ -19,7 +19,8 @@ int verify_models(const Options& o, const Globals& globals) {
   ImportOptions import;
   apply_shapes(o.shapes, import);
   Model a = import_onnx(o.a, import), b = import_onnx(o.b, import);
-  Verdict v = verify(a, b, {.seed = globals.seed + 1});
+  Verdict v = verify(a, b, {.seed = globals.seed + 1, .monitor = globals.monitor});
+  globals.finish_progress();
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["a"] = o.a;

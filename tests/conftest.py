@@ -1,4 +1,4 @@
-"""Where the tests of this folder find what they compare: the built command and ONNX's own test cases (tools/test.py sets both)."""
+"""Where the tests find what they compare: the built command and ONNX's own test cases (tools/test.py sets both)."""
 import os, pathlib, subprocess
 
 import pytest
@@ -6,7 +6,7 @@ import pytest
 
 def pytest_configure():
     if "EMEND" not in os.environ:
-        os.environ["EMEND"] = str(pathlib.Path(__file__).parents[2] / "build/emend")
+        os.environ["EMEND"] = str(pathlib.Path(__file__).parents[1] / "build/emend")
     if "EMEND_ONNX_DATA" not in os.environ:
         import onnx
 

@@ -1,0 +1,44 @@
+#include "interruption.h"
+
+#include <unistd.h>
+
+#include <string_view>
+
+namespace emend {
+namespace {
+
+std::atomic<bool> g_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+// Only what is safe in a handler.
+void on_interrupt(int signal_number) {
+  if (g_requested.exchange(true)) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+    return;
+  }
+  constexpr std::string_view kNote =
+      "\nemend: interrupted; finishing with the best result so far (again to abort)\n";
+  [[maybe_unused]] ssize_t n = write(STDERR_FILENO, kNote.data(), kNote.size());
+}
+
+}  // namespace
+
+Interruption::Interruption() {
+  g_requested = false;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  // Reading and writing go on; a second one is heard even while the note of the first is stuck.
+  action.sa_flags = SA_RESTART | SA_NODEFER;
+  sigaction(SIGINT, &action, &before_);
+}
+
+Interruption::~Interruption() {
+  sigaction(SIGINT, &before_, nullptr);
+}
+
+const std::atomic<bool>* Interruption::flag() const {
+  return &g_requested;
+}
+
+}  // namespace emend
