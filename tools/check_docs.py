@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Is the prose still true? What a machine can tell: every relative link leads somewhere, every `make` target and every file of
 the tree that is named exists, every verb of README's table is one that build/emend knows and the other way round, and the
-decision records are numbered without gaps and listed. Exits 1 and names each stale place.
+decision records are numbered without gaps and listed. Commands are run: those of a ```console block must print what stands
+behind them, those of a ```sh block that call build/emend must succeed; each document has an empty folder for its own. Exits 1
+and names each stale place; --update writes what commands print into the console blocks instead.
 """
-import pathlib, re, subprocess, sys
+import difflib, pathlib, re, subprocess, sys, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "docs/decisions"
@@ -14,7 +16,7 @@ def documents():
 
 
 def stale_references(document, targets):
-    text = document.read_text()
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if "://" not in link and not link.startswith("mailto:") and not (document.parent / link).exists():
             yield f"links to {link}, which does not exist"
@@ -52,10 +54,51 @@ def stale_verbs():
         yield f"does not tell of the verb {verb}, which build/emend lists"
 
 
+def run(command, folder):
+    """What a reader would see."""
+    done = subprocess.run(["bash", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def console(block, folder):
+    """The block as it would be today."""
+    text = ""
+    for command in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+        _, printed = run(command, folder)
+        text += f"$ {command}\n{printed}"
+    return text
+
+
+def stale_commands(document, update):
+    text = document.read_text()
+    if not (ROOT / "build/emend").exists():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "build").symlink_to(ROOT / "build")
+        current = text
+        for kind, block in re.findall(r"^```(console|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            if kind == "console":
+                now = console(block, folder)
+                if now != block and update:
+                    current = current.replace(f"```console\n{block}```", f"```console\n{now}```")
+                elif now != block:
+                    difference = "\n".join(difflib.unified_diff(block.splitlines(), now.splitlines(), "told", "printed", lineterm="", n=1))
+                    yield f"a command prints something else (tools/check_docs.py --update):\n{difference}"
+                continue
+            for command in re.findall(r"^build/emend .*$", block, re.MULTILINE):
+                code, printed = run(command, folder)
+                if code:
+                    yield f"`{command}` ends with {code}: {printed}"
+    if current != text:
+        document.write_text(current)
+
+
 def main():
+    update = "--update" in sys.argv[1:]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     found = [f"{document.relative_to(ROOT)}: {what}" for document in documents() for what in stale_references(document, targets)]
     found += [f"docs/decisions: {what}" for what in stale_records()]
+    found += [f"{document.relative_to(ROOT)}: {what}" for document in documents() for what in stale_commands(document, update)]
     found += [f"README.md: {what}" for what in stale_verbs()]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0

@@ -9,7 +9,9 @@ Verdict verify(const Model& a, const Model& b, const CompareOptions& options) {
   if (as_they_are.kind != Verdict::Kind::unknown) return as_they_are;
   Verdict cleaned = compare(simplify(a.graph), simplify(b.graph), options);
   // A difference between cleaned programs may be one that folding made: only equality counts.
-  return cleaned.kind == Verdict::Kind::equal ? cleaned : as_they_are;
+  if (cleaned.kind != Verdict::Kind::equal) return as_they_are;
+  cleaned.reason = "after both were cleaned by the rules, " + cleaned.reason;
+  return cleaned;
 }
 
 }  // namespace emend

@@ -15,5 +15,6 @@ std::vector<ZooEntry> nasrnn_models();
 std::vector<ZooEntry> bert_models();
 std::vector<ZooEntry> vit_models();
 std::vector<ZooEntry> llama_models();
+std::vector<ZooEntry> tour_models();
 
 }  // namespace emend

@@ -42,7 +42,7 @@ const std::vector<ZooEntry>& zoo() {
     std::vector<ZooEntry> list;
     for (auto family : {resnet_models(), vgg_models(), squeezenet_models(), inception_models(),
                         mobilenet_models(), nasnet_models(), nasrnn_models(), bert_models(),
-                        vit_models(), llama_models()}) {
+                        vit_models(), llama_models(), tour_models()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

@@ -33,6 +33,7 @@ MODELS = {
     "bert_pet": (lambda: z.BertPet(12), ["--seq", 96]),
     "vit_b16": (lambda: z.VitB16(layers=4), ["--layers", 4]),
     "llama_block": (z.LlamaBlock, ["--seq", 48]),
+    "tour": (z.Tour, ["--batch", 2]),
 }
 
 # What the graph needs and PyTorch computes for itself.

@@ -700,3 +700,12 @@ class LlamaBlock(nn.Module):
         x = x + a.o_proj(y)
         y = self.post_attention_layernorm(x)
         return x + self.mlp.down_proj(F.silu(self.mlp.gate_proj(y)) * self.mlp.up_proj(y))
+
+
+class Tour(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv2d(2, 2, 1, bias=False), nn.BatchNorm2d(2), nn.Linear(2, 3)
+
+    def forward(self, x):
+        return self.fc(F.relu(self.bn(self.conv(x))).mean((2, 3)))

@@ -121,7 +121,8 @@ int inspect(const Options& o, const Globals& globals) {
   for (const auto& [domain, version] : model.info.opsets)
     std::cout << ", opset " << (domain.empty() ? "" : domain + " ") << version;
   if (!model.info.producer.empty())
-    std::cout << ", by " << model.info.producer << " " << model.info.producer_version;
+    std::cout << ", by " << model.info.producer
+              << (model.info.producer_version.empty() ? "" : " " + model.info.producer_version);
   std::cout << "\ninputs\n";
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     std::cout << value_line(g, g.inputs[i].name, g.inputs[i].node, declared(model.info.inputs, i))
@@ -140,7 +141,8 @@ int inspect(const Options& o, const Globals& globals) {
               << use.nodes << "\n";
   std::cout << "nodes       " << nodes << "\nparameters  " << count_text(parameters) << " ("
             << bytes_text(weight_bytes) << ")\nactivations " << bytes_text(activation_bytes)
-            << "\narithmetic  " << count_text(operations) << "FLOP\n";
+            << "\narithmetic  " << count_text(operations)
+            << (operations < 1000 ? " FLOP\n" : "FLOP\n");
   for (const Json& item : *opaque.as<Json::Array>()) {
     std::cout << "not compiled: " << *item.at("operator").as<std::string>() << " "
               << *item.at("node").as<std::string>() << ": " << *item.at("reason").as<std::string>()
