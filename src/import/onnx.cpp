@@ -5,6 +5,7 @@
 #include "import/sizes.h"
 #include "import/structure.h"
 #include "import/tensor.h"
+#include "ir/tensor_budget.h"
 #include "onnx/read.h"
 #include "ops/onnx_lower.h"
 
@@ -95,16 +96,27 @@ Model import_wire(const onnx::Model& m, const ImportOptions& options) {
   return model;
 }
 
+// 0 for what is no file: reading it says why.
+uint64_t size_of(const std::filesystem::path& path) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  return problem ? 0 : size;
+}
+
 }  // namespace
 
 OnnxFile::OnnxFile(const std::filesystem::path& path)
-    : name_(path.string()), wire_(std::make_shared<const onnx::Model>(onnx::read_model(path))) {}
+    : name_(path.string()),
+      size_(size_of(path)),
+      wire_(std::make_shared<const onnx::Model>(onnx::read_model(path))) {}
 
 OnnxFile::OnnxFile(const SharedBytes& bytes, std::string name)
     : name_(std::move(name)),
+      size_(bytes.size()),
       wire_(std::make_shared<const onnx::Model>(onnx::read_model(bytes, name_))) {}
 
 Model OnnxFile::import(const ImportOptions& options) const {
+  const TensorBudget budget(import_memory_bound(size_) / 2);
   return with_note([&] { return name_; }, [&] { return import_wire(*wire_, options); });
 }
 

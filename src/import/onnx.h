@@ -4,6 +4,7 @@
 // file. Whatever is wrong with a file ends in one Error naming the file, the node and the reason.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -25,6 +26,14 @@ struct ImportOptions {
   std::map<std::string, Value> input_values;
 };
 
+// Any file may come. Reading and importing one of `size` bytes never holds more memory than this,
+// its own mapped bytes aside, or it ends in an Error: half of it is for tensors that are computed
+// on the way (shape operands, sparse tensors made dense, ranges; ir/tensor_budget.h), the rest for
+// what the file says. The fuzz tests hold import to it.
+constexpr uint64_t import_memory_bound(uint64_t size) {
+  return (uint64_t{256} << 20) + 512 * size;
+}
+
 // A file that was read once and can be imported at several sizes; programs share its weights.
 class OnnxFile {
  public:
@@ -36,6 +45,7 @@ class OnnxFile {
 
  private:
   std::string name_;
+  uint64_t size_;
   std::shared_ptr<const onnx::Model> wire_;
 };
 

@@ -46,9 +46,6 @@ int64_t sparse_position(const Tensor& indices, int64_t k, const Dims& dims) {
   return at;
 }
 
-// A sparse tensor is refused when its dense form would be larger than this.
-constexpr int64_t kMaxDense = int64_t{1} << 28;
-
 }  // namespace
 
 Tensor to_tensor(const onnx::Tensor& t) {
@@ -62,7 +59,7 @@ Tensor to_dense(const onnx::SparseTensor& t) {
       [&] {
         Tensor values = converted_tensor(*t.values), indices = converted_tensor(*t.indices);
         auto n = checked_count(t.dims);
-        if (!n || *n > kMaxDense) throw Error(str("absurd sparse shape ", shape_text(t.dims)));
+        if (!n) throw Error(str("absurd sparse shape ", shape_text(t.dims)));
         auto rank = static_cast<int64_t>(t.dims.size());
         bool fits =
             values.rank() == 1 && indices.dtype() == DType::i64 &&

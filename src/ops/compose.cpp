@@ -1,5 +1,6 @@
 #include "ops/compose.h"
 
+#include "ops/index.h"
 #include "ops/movement.h"
 
 namespace emend {
@@ -105,11 +106,7 @@ Formula slice(const Formula& x, size_t axis, int64_t start, int64_t size) {
 }
 
 Formula counting(GraphBuilder& b, int64_t n, DType dtype, size_t rank, size_t axis) {
-  Dims shape(rank, 1);
-  shape.at(axis) = n;
-  return {b, b.constant(Tensor::make(dtype, shape, [&](std::byte* out) {
-            for (int64_t i = 0; i < n; ++i) store_int(dtype, out, static_cast<size_t>(i), i);
-          }))};
+  return {b, iota_along(b, n, axis, rank, dtype)};
 }
 
 }  // namespace emend

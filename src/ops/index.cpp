@@ -8,12 +8,11 @@
 
 namespace emend {
 
-NodeId iota_along(GraphBuilder& b, int64_t n, size_t axis, size_t rank) {
+NodeId iota_along(GraphBuilder& b, int64_t n, size_t axis, size_t rank, DType dtype) {
   Dims shape(rank, 1);
-  shape[axis] = n;
-  return b.op(
-      "iota", {},
-      Attrs({{"shape", shape}, {"dtype", DType::i64}, {"axis", static_cast<int64_t>(axis)}}));
+  shape.at(axis) = n;
+  return b.op("iota", {},
+              Attrs({{"shape", shape}, {"dtype", dtype}, {"axis", static_cast<int64_t>(axis)}}));
 }
 
 namespace {

@@ -30,6 +30,7 @@ struct ArgReduce {
 };
 
 // The integers 0 .. n-1 along one axis of a tensor of that rank; the other dimensions are 1.
-NodeId iota_along(GraphBuilder& b, int64_t n, size_t axis, size_t rank);
+// An operator and no constant: it takes no memory while only types are asked for.
+NodeId iota_along(GraphBuilder& b, int64_t n, size_t axis, size_t rank, DType dtype = DType::i64);
 
 }  // namespace emend

@@ -62,9 +62,8 @@ std::vector<std::string> fuzz_corpus() {
   return corpus;
 }
 
-// What the reader may unfold, and what folding of shapes and small values may hold.
 uint64_t fuzz_memory_limit(size_t input_size) {
-  return (256 << 20) + 512 * input_size;
+  return import_memory_bound(input_size);
 }
 
 void fuzz_one(const std::string& input) {

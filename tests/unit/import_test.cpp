@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ir/tensor_budget.h"
 #include "ops/evaluate.h"
 #include "support/onnx_models.h"
 #include "support/onnx_samples.h"
@@ -152,6 +153,38 @@ TEST(Import, SparseInitializersBecomeDense) {
   EXPECT_EQ(run1(m, {reals({2, 3}, {0, 0, 0, 0, 0, 0})}), (std::vector<double>{0, 5, 0, 0, 0, 6}));
   std::get<0>(std::tie(wire.graph.sparse_initializer[0].indices))->int64_data = {0, 1, 1, 3};
   EXPECT_NE(complaint(wire).find("sparse index 3"), std::string::npos);
+}
+
+TEST(Import, AFewBytesDoNotMakeALargeTensor) {
+  onnx::Model sparse = onnx_model({value_info("x", {1})}, {onnx_node("Add", {"x", "w"}, {"y"})},
+                                  {value_info("y", {1})});
+  sparse.graph.sparse_initializer = {
+      {float_tensor("w", 2, 5), int_tensor("", {0, 1}), {int64_t{1} << 30}}};
+  EXPECT_NE(complaint(sparse).find("test.onnx: tensor \"w\": asks for a tensor of 4 GiB"),
+            std::string::npos)
+      << complaint(sparse);
+  // Each one alone would be small enough.
+  onnx::Model ranges = onnx_model({}, {}, {});
+  ranges.graph.initializer = {int_tensor("from", {0}), int_tensor("to", {10'000'000}),
+                              int_tensor("by", {1})};
+  for (const char* y : {"a", "b", "c"}) {
+    ranges.graph.node.push_back(onnx_node("Range", {"from", "to", "by"}, {y}));
+    ranges.graph.output.push_back(value_info(y, {10'000'000}));
+  }
+  EXPECT_NE(complaint(ranges).find("test.onnx: node b (Range): asks for a tensor of"),
+            std::string::npos)
+      << complaint(ranges);
+}
+
+TEST(Import, BudgetsOfTensorsNest) {
+  const TensorBudget outer(100);
+  {
+    const TensorBudget inner(1000);  // cannot widen what is around it
+    Tensor::zeros(DType::f32, {20});
+    EXPECT_THROW(Tensor::zeros(DType::f32, {6}), Error);
+  }
+  EXPECT_THROW(Tensor::zeros(DType::f32, {6}), Error);  // what was spent inside stays spent
+  EXPECT_NO_THROW(Tensor::zeros(DType::f32, {5}));
 }
 
 TEST(Import, BadGraphsGetOneSentenceThatNamesFileNodeAndReason) {
