@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/mapped_file.h"
 #include "onnx/tensor_data.h"
@@ -93,6 +94,15 @@ Result<SharedBytes> ExternalFiles::bytes_of(const Tensor& tensor) {
                 join(tensor.dims, ","), "] takes ", *size);
   }
   return whole->slice(offset, length);
+}
+
+std::vector<std::string> external_locations(const Model& model) {
+  std::set<std::string> locations;
+  for_each_tensor(model, [&](const auto&, const Tensor& t) {
+    if (t.data_location != DataLocation::kExternal) return;
+    if (auto reference = external_reference(t)) locations.insert(reference->location);
+  });
+  return {locations.begin(), locations.end()};
 }
 
 void attach_external(Model& model, const fs::path& folder) {

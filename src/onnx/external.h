@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "onnx/schema.h"
@@ -23,6 +24,9 @@ struct ExternalReference {
 };
 
 Result<ExternalReference> external_reference(const Tensor& tensor);
+
+// The files that a model's tensors name, each once, sorted.
+std::vector<std::string> external_locations(const Model& model);
 
 class ExternalFiles {
  public:

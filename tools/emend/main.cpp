@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include "base/atomic_file.h"
 #include "base/parallel.h"
+#include "bundle.h"
 #include "verb.h"
 
 namespace emend {
@@ -81,6 +83,8 @@ void add_globals(CLI::App& app, Globals& g) {
   app.add_option("--threads", g.threads, "how many threads to use (0: as many as there are)")
       ->envname("EMEND_THREADS");
   app.add_option("--seed", g.seed, "seed of everything random");
+  // For tests of what happens then; not listed.
+  app.add_option("--debug-fail", g.debug_fail, "fail as a bug would, in this phase")->group("");
 }
 
 ProgressView::Mode progress_mode(const Globals& g) {
@@ -124,11 +128,28 @@ int run(int argc, char** argv) {
   set_thread_count(globals.threads);
   ProgressView view(progress_mode(globals), !std::getenv("NO_COLOR"));
   globals.view = &view;
-  globals.monitor = Monitor([&view](const Progress& p) { view.show(p); });
+  globals.monitor = Monitor([&view, &globals](const Progress& p) {
+    EMEND_ASSERT(p.phase != globals.debug_fail, "asked for by --debug-fail");
+    view.show(p);
+  });
   for (const Verb& v : verbs) {
     if (v.command->parsed()) return v.run();
   }
   return kUsage;
+}
+
+int internal_error(const std::vector<std::string>& arguments, const std::string& message) {
+  std::cerr << "emend: internal error: " << message << '\n';
+  try {
+    std::string folder = write_bundle(arguments, message).string();
+    std::cerr << "emend: this is a bug of ours; " << folder
+              << " holds what is needed to see it again\n"
+              << "emend: replay it with: sh " << folder << "/replay.sh\n";
+  } catch (const std::exception& e) {
+    std::cerr << "emend: this is a bug of ours; it could not be kept for a replay: " << e.what()
+              << '\n';
+  }
+  return kInternalError;
 }
 
 }  // namespace
@@ -147,8 +168,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::cerr << "emend: out of memory\n";
     return kBadModel;
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::cerr << "emend: " << e.path1().string() << ": " << e.code().message() << '\n';
+    return kBadModel;
   } catch (const std::exception& e) {
-    std::cerr << "emend: internal error: " << e.what() << '\n';
-    return kInternalError;
+    return internal_error(std::vector<std::string>(argv + 1, argv + argc), e.what());
   }
 }

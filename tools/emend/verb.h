@@ -38,6 +38,7 @@ struct Globals {
   bool quiet = false;
   int threads = 0;
   uint64_t seed = 0;
+  std::string debug_fail;         // the phase that fails, to see what happens then
   std::string progress = "auto";  // how long work is shown
   ProgressView* view = nullptr;   // what shows it
   Monitor monitor = {};           // what verbs hand to long work: the view listens
