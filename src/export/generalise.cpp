@@ -241,34 +241,33 @@ std::variant<std::monostate, int64_t, std::string> Generalised::dimension(
 Generalised for_all_sizes(const Model& model, int64_t opset, const AtSizes& at_sizes) {
   const Symbols& all = model.info.defaulted;
   std::map<std::string, std::string> reasons;
-  Symbols kept = at_sizes ? all : Symbols();
-  // All together; if that fails, those that are right alone, together.
-  for (bool alone : {false, true}) {
-    if (kept.empty()) break;
-    if (alone) {
-      for (const auto& [symbol, size] : all) {
-        auto one = keep_symbols(model, opset, at_sizes, {{symbol, size}});
-        if (!one) reasons[symbol] = one.error(), kept.erase(symbol);
-      }
-      if (kept.empty()) break;
-    }
-    auto result = keep_symbols(model, opset, at_sizes, kept);
+  std::optional<Generalised> best;
+  if (at_sizes && !all.empty()) {
+    auto together = keep_symbols(model, opset, at_sizes, all);
+    if (together) return std::move(*together);
+    if (all.size() == 1) reasons[all.begin()->first] = together.error();
+  }
+  // Not all together: as many as go, in the order of their names.
+  Symbols kept;
+  for (const auto& [symbol, size] : all) {
+    if (!at_sizes || all.size() == 1) break;
+    Symbols more = kept;
+    more.emplace(symbol, size);
+    auto result = keep_symbols(model, opset, at_sizes, more);
     if (!result) {
-      for (const auto& [symbol, size] : kept) reasons.insert({symbol, result.error()});
-      if (kept.size() == 1 && all.size() == 1) break;
+      reasons[symbol] = result.error();
       continue;
     }
-    for (const auto& [symbol, size] : all) {
-      if (!kept.contains(symbol))
-        result->notes.push_back(pinned_note(symbol, size, reasons[symbol]));
-    }
-    return std::move(*result);
+    kept = std::move(more);
+    best = std::move(*result);
   }
-  Generalised result{
-      .raised = raise_onnx(model.graph, opset), .programs = {model.graph}, .sizes = {{}}};
-  for (const auto& [symbol, size] : all)
-    result.notes.push_back(pinned_note(symbol, size, reasons[symbol]));
-  return result;
+  if (!best) {
+    best = {.raised = raise_onnx(model.graph, opset), .programs = {model.graph}, .sizes = {{}}};
+  }
+  for (const auto& [symbol, size] : all) {
+    if (!kept.contains(symbol)) best->notes.push_back(pinned_note(symbol, size, reasons[symbol]));
+  }
+  return std::move(*best);
 }
 
 }  // namespace emend

@@ -1,8 +1,8 @@
-"""Every model of ONNX's suite through import and export: what is written must pass the checker and compute the same.
+"""Every model of ONNX's suite and of the zoo through import and export: what is written must pass the checker and compute the same.
 
-The judge is onnxruntime where it runs the original, else onnx's reference implementation. A model that neither runs is only checked.
+The judge of the suite's cases is onnxruntime where it runs the original, else onnx's reference implementation. A model that neither runs is only checked.
 """
-import concurrent.futures, collections, os, pathlib
+import collections, concurrent.futures, json, os
 
 import numpy as np
 import onnx
@@ -10,6 +10,9 @@ import onnx.reference
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+
+import light_models
+import zoo_models
 
 KINDS = ["node", "simple", "pytorch-converted", "pytorch-operator"]
 
@@ -40,13 +43,17 @@ def shapes_of(folder):
             yield from ("--shape", f"{name}:" + "x".join(map(str, value.shape)))
 
 
-def run_onnxruntime(model, feeds):
+def session_of(source):
+    """Of a model in memory or of a file; without optimizations, so that operators are what the file says."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def run_onnxruntime(model, feeds):
+    return session_of(model.SerializeToString()).run(None, feeds)
 
 
 def run_reference(model, feeds):
@@ -156,3 +163,38 @@ def test_suite_models_survive_a_round_trip(emend, onnx_data, tmp_path, kind):
             failures.append(f"{folder.name}: {reason}")
     assert not failures, f"{len(failures)} of {len(folders)} models:\n" + "\n".join(failures)
     assert judges["onnxruntime"] > 0, judges
+
+
+def random_feeds(session, rng):
+    """Integers are indices into small tables."""
+    for value in session.get_inputs():
+        if value.type == "tensor(float)":
+            yield value.name, rng.normal(size=value.shape).astype(np.float32)
+        else:
+            assert value.type == "tensor(int64)"
+            yield value.name, rng.integers(0, 2, value.shape)
+
+
+def check_network(emend, original, written):
+    emend("optimize", "-O0", "-q", original, written)
+    onnx.checker.check_model(str(written), full_check=True)
+    before, after = session_of(str(original)), session_of(str(written))
+    assert [o.name for o in after.get_outputs()] == [o.name for o in before.get_outputs()]
+    feeds = dict(random_feeds(before, np.random.default_rng(3)))
+    assert all(map(same, after.run(None, feeds), before.run(None, feeds)))
+
+
+@pytest.mark.parametrize("name", light_models.NAMES)
+def test_light_networks_survive_a_round_trip(emend, tmp_path, name):
+    onnx.save(light_models.scaled(name), tmp_path / "model.onnx")
+    check_network(emend, tmp_path / "model.onnx", tmp_path / "written.onnx")
+
+
+@pytest.mark.parametrize("name", zoo_models.OPTIONS)
+def test_zoo_models_survive_a_round_trip(emend, tmp_path, name):
+    check_network(emend, zoo_models.write(emend, name, tmp_path / "model.onnx"), tmp_path / "written.onnx")
+
+
+def test_the_whole_zoo_is_tested(emend, tmp_path):
+    emend("zoo", "--json", tmp_path / "zoo.json")
+    assert {m["name"] for m in json.loads((tmp_path / "zoo.json").read_text())["models"]} == set(zoo_models.OPTIONS)
