@@ -31,6 +31,22 @@ std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, 
   return outputs;
 }
 
+// Both in their own dtypes: nothing may differ.
+Checked check_bits(const Graph& before, const Graph& after, const std::vector<Value>& inputs,
+                   const Monitor& monitor) {
+  auto expected = outputs_of(before, inputs, Arithmetic::own, monitor);
+  auto worst =
+      worst_difference(before, expected, outputs_of(after, inputs, Arithmetic::own, monitor));
+  bool same = worst.rel == 0;
+  return {.kind = same ? Checked::Kind::passed : Checked::Kind::failed,
+          .max_rel_err = worst.rel,
+          .output = worst.output,
+          .reason = same ? "the same bits, in the model's own number formats"
+                         : str("output ", worst.output, " differs by ",
+                               number_text(static_cast<float>(worst.rel)),
+                               " relative to its largest value; nothing is allowed")};
+}
+
 Checked check(const Graph& before, const Graph& after, const OptimizeOptions& options) {
   Checked c;
   if (options.level == 0) {
@@ -45,6 +61,7 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
   }
   try {
     auto inputs = random_inputs(before, options.seed);
+    if (options.accuracy == 0) return check_bits(before, after, inputs, options.monitor);
     auto exact = outputs_of(before, inputs, Arithmetic::real64, options.monitor);
     auto result = outputs_of(after, inputs, Arithmetic::own, options.monitor);
     auto worst = worst_difference(before, exact, result);
@@ -82,6 +99,7 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* 
                   {.enable = options.enable,
                    .disable = options.disable,
                    .rounds = options.rounds,
+                   .exact = options.accuracy == 0,
                    .monitor = options.monitor},
                   report);
 }

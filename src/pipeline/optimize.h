@@ -17,7 +17,7 @@ struct OptimizeOptions {
   int level = 1;                             // 0: nothing; 1: simplify
   std::vector<std::string> enable, disable;  // globs over rules and passes
   uint64_t seed = 1;
-  double accuracy = 1e-4;              // largest error that is accepted, see Checked
+  double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
   double max_check_operations = 2e10;  // a model that takes more arithmetic is not run to check it
   int rounds = 200;                    // of cleaning, at most
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed

@@ -54,6 +54,7 @@ void use_rules(State& s, bool finish) {
   s.by_op.assign(all_ops().size(), {});
   for (const Rule& r : all_rules()) {
     bool used = r.use == Use::always || (finish && r.use == Use::finish);
+    used &= !s.options.exact || r.numerics == Numerics::exact;
     if (!used || r.lhs.kind != Pattern::Kind::node || !enabled(s.options, r.name)) continue;
     for (size_t i = 0; i < all_ops().size(); ++i) {
       int v = r.lhs.variable;

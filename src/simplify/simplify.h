@@ -24,6 +24,7 @@ struct SimplifyOptions {
   std::vector<std::string> enable, disable;
   int64_t fold_bytes = int64_t{16} << 20;  // how much larger folding may make the program
   int rounds = 200;                        // sweeps over the program, at most
+  bool exact = false;                      // only rules that keep every bit
   bool finish = true;
   Monitor monitor = {};  // asked before every sweep; each of them leaves a valid program
 };

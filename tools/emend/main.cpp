@@ -96,15 +96,16 @@ ProgressView::Mode progress_mode(const Globals& g) {
   return isatty(STDERR_FILENO) ? bar : lines;
 }
 
-// `emend in.onnx out.onnx` means `emend optimize in.onnx out.onnx`.
+// `emend in.onnx out.onnx` means `emend optimize in.onnx out.onnx`, whatever options stand around.
 std::vector<std::string> with_default_verb(int argc, char** argv, const CLI::App& app) {
   std::vector<std::string> args(argv + 1, argv + argc);
+  bool names_a_model = false;
   for (const auto& a : args) {
-    if (a.starts_with("-")) continue;
     auto verbs = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == a; });
-    if (verbs.empty() && a.ends_with(".onnx")) args.insert(args.begin(), "optimize");
-    break;
+    if (!verbs.empty()) return args;
+    names_a_model |= a.ends_with(".onnx");
   }
+  if (names_a_model) args.insert(args.begin(), "optimize");
   return args;
 }
 

@@ -2,6 +2,8 @@
 #include "pipeline/optimize.h"
 
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -23,8 +25,19 @@ struct Options {
   std::vector<std::string> shapes;
   OptimizeOptions how;
   int64_t target_opset = 0;
-  std::string dump_dir;
+  std::string dump_dir, accuracy;
+  bool strict = false;
 };
+
+// "strict", or a number that is an error.
+void apply_accuracy(const std::string& text, OptimizeOptions& how) {
+  if (text.empty()) return;
+  char* end = nullptr;
+  how.accuracy = text == "strict" ? 0 : std::strtod(text.c_str(), &end);
+  bool number = text == "strict" || (*end == 0 && std::isfinite(how.accuracy) && how.accuracy > 0);
+  if (!number)
+    throw UsageError{str("--accuracy ", text, ": neither strict nor a number above zero")};
+}
 
 // The nodes of a file by operator, subgraphs included; constants are data and do not count.
 void count_operators(const onnx::Graph& g, std::map<std::string, int>& counts) {
@@ -91,6 +104,10 @@ Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
   j["operators_after"] = operators_json(after);
   j["parameter_bytes_before"] = before.parameter_bytes;
   j["parameter_bytes_after"] = after.parameter_bytes;
+  // The names are fixed; what no stage finds out yet is null.
+  for (const char* later :
+       {"cost_before", "cost_after", "measured_before_ms", "measured_after_ms", "enodes"})
+    j[later] = Json();
   j["fired"] = Json::array();
   for (const auto& f : report.simplified.fired) {
     Json fired = Json::object();
@@ -151,6 +168,7 @@ int run(Options o, const Globals& globals) {
   apply_shapes(o.shapes, import);
   Interruption interruption;
   Dumps dumps(o.dump_dir);
+  apply_accuracy(o.accuracy, o.how);
   o.how.seed = globals.seed + 1;
   o.how.monitor = globals.monitor.stopped_by(interruption.flag());
   o.how.dump = [&](std::string_view stage, const Graph& g) { dumps.write(stage, g); };
@@ -180,7 +198,7 @@ int run(Options o, const Globals& globals) {
   onnx::Model file = onnx::read_model(o.in, onnx::External::kLeave);
   Sizes before = sizes_of(file, model.graph), after = sizes_of(exported.file, better.graph);
   globals.report(facts_of(o, before, after, report));
-  if (globals.json != "-" && !globals.quiet) print_table(before, after, report);
+  if (globals.json != "-") print_table(before, after, report);
   if (wrong) {
     globals.say("FAILED: the result differs from the input; nothing was written");
     return kDifferent;
@@ -188,6 +206,11 @@ int run(Options o, const Globals& globals) {
   if (interruption.requested()) {
     globals.say("interrupted: this is the best result so far");
     return kInterrupted;
+  }
+  bool gained = after.nodes < before.nodes || after.parameter_bytes < before.parameter_bytes;
+  if (o.strict && !gained) {
+    globals.say("nothing was gained");
+    return kNothingGained;
   }
   return kOk;
 }
@@ -208,6 +231,10 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
   c->add_option("--dump-dir", o->dump_dir, "write the program after each stage here, as text")
       ->type_name("DIR");
+  c->add_option("--accuracy", o->accuracy,
+                "largest error relative to an output's largest value, or strict: the same bits")
+      ->type_name("ERROR");
+  c->add_flag("--strict", o->strict, "exit code 6 where nothing was gained");
   add_shape_option(*c, o->shapes);
   return {c, [o, &globals] { return run(*o, globals); }};
 }

@@ -1,0 +1,67 @@
+"""The contract of `emend optimize`: what its options mean, what it prints and how it ends."""
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def model(emend, tmp_path_factory):
+    path = tmp_path_factory.mktemp("optimize") / "model.onnx"
+    emend("zoo", "resnet18", path, "--size", 32)
+    return path
+
+
+def output_of(emend, model, folder):
+    emend("run", model, "--random", 5, "--save", folder)
+    (file,) = folder.glob("*.npy")
+    return np.load(file)
+
+
+def test_strict_accuracy_keeps_every_bit(emend, model, tmp_path):
+    emend("optimize", model, tmp_path / "plain.onnx")
+    emend("optimize", model, tmp_path / "strict.onnx", "--accuracy", "strict", "--json", tmp_path / "facts.json")
+    before = output_of(emend, model, tmp_path / "before")
+    assert (output_of(emend, tmp_path / "strict.onnx", tmp_path / "strict") == before).all()
+    assert (output_of(emend, tmp_path / "plain.onnx", tmp_path / "plain") != before).any()  # batch norms are folded
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert facts["nodes_after"] < facts["nodes_before"] and facts["verified"]["max_rel_err"] == 0
+
+
+def test_an_accuracy_that_is_none_is_a_usage_error(emend, model):
+    for text in ("loose", "-1", "0", "nan", "1e-4x"):
+        done = emend.run("optimize", model, f"--accuracy={text}")
+        assert done.returncode == 2 and text in done.stderr
+
+
+def test_strict_says_by_its_exit_code_that_nothing_was_gained(emend, model, tmp_path):
+    once = tmp_path / "once.onnx"
+    assert emend.run("optimize", model, once, "--strict").returncode == 0
+    assert emend.run("optimize", once, "--strict").returncode == 6
+    assert emend.run("optimize", once).returncode == 0
+
+
+def test_the_verb_may_be_left_out_with_options_in_front(emend, model, tmp_path):
+    emend("--json", tmp_path / "facts.json", "--seed", 4, model, tmp_path / "out.onnx")
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    fixed = {"schema", "phases_ms", "cost_before", "cost_after", "measured_before_ms", "measured_after_ms", "fired", "enodes", "stop_reason", "verified"}
+    assert fixed <= set(facts) and facts["schema"] == 1
+    assert list(facts["phases_ms"]) == ["import", "simplify", "check", "export"]
+
+
+def test_quiet_is_about_stderr(emend, model):
+    done = emend.run("optimize", model, "--quiet")
+    assert done.stderr == "" and "rules that fired" in done.stdout
+
+
+def test_dumps_are_numbered_and_level_0_has_no_search(emend, model, tmp_path):
+    emend("optimize", model, "--dump-dir", tmp_path / "all")
+    assert sorted(f.name for f in (tmp_path / "all").iterdir()) == ["01-import.emend", "02-simplify.emend", "03-export.emend"]
+    assert "not run: nothing was changed" in emend("optimize", "-O0", model, "--dump-dir", tmp_path / "none")
+    assert sorted(f.name for f in (tmp_path / "none").iterdir()) == ["01-import.emend", "02-export.emend"]
+
+
+def test_the_same_command_writes_the_same_bytes(emend, model, tmp_path):
+    for name in ("a", "b"):
+        emend("optimize", model, tmp_path / name, "--threads", 1 + (name == "b"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
