@@ -21,6 +21,7 @@ OPTIONS = {
     "bert_pet": ["--layers", 2],
     "vit_b16": ["--layers", 2],
     "llama_block": ["--seq", 16],
+    "tour": [],
 }
 
 
