@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "equiv/compare.h"
 #include "equiv/region.h"
@@ -17,6 +18,13 @@ auto timed(OptimizeReport& report, const std::string& name, const Stage& stage) 
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.phases_ms.emplace_back(name, took.count());
   return result;
+}
+
+// Two digits: more would say more than a random input can.
+std::string error_text(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", error);
+  return text;
 }
 
 // Outputs in some arithmetic, as doubles.
@@ -42,8 +50,7 @@ Checked check_bits(const Graph& before, const Graph& after, const std::vector<Va
           .max_rel_err = worst.rel,
           .output = worst.output,
           .reason = same ? "the same bits, in the model's own number formats"
-                         : str("output ", worst.output, " differs by ",
-                               number_text(static_cast<float>(worst.rel)),
+                         : str("output ", worst.output, " differs by ", error_text(worst.rel),
                                " relative to its largest value; nothing is allowed")};
 }
 
@@ -77,9 +84,9 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
     c.kind = good ? Checked::Kind::passed : Checked::Kind::failed;
     c.max_rel_err = worst.rel;
     c.output = worst.output;
-    c.reason = str("error of ", number_text(static_cast<float>(worst.rel)),
+    c.reason = str("error of ", error_text(worst.rel),
                    " relative to the largest value, against double precision; ",
-                   number_text(static_cast<float>(allowed)), " is allowed");
+                   error_text(allowed), " is allowed");
   } catch (const Inexact& e) {
     c.reason = str("not run: ", e.what());
   } catch (const Error& e) {
