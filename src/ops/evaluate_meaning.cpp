@@ -190,12 +190,6 @@ void move_elements(const Meaning& m, const Stored& source, DType dtype, std::byt
   });
 }
 
-// Every element stays where it is: only the shape changes.
-bool is_reshape(const Meaning& m, const Dims& from) {
-  return m.reads.size() == 1 && !m.reads[0].outside && count(m.out) == count(from) &&
-         m.reads[0].index == reshape_index(from, m.out);
-}
-
 Tensor move_strings(const Meaning& m, std::span<const Tensor> operands, Dims shape) {
   const Tensor& source = operands[static_cast<size_t>(m.reads.back().operand)];
   Dims strides = row_major_strides(source.shape());

@@ -11,6 +11,11 @@ bool is_movement(const Meaning& m) {
          is_argument(m.finish, 0);
 }
 
+bool is_reshape(const Meaning& m, const Dims& from) {
+  return is_movement(m) && m.reads.size() == 1 && !m.reads[0].outside &&
+         count(m.out) == count(from) && m.reads[0].index == reshape_index(from, m.out);
+}
+
 double operation_count(const Meaning& m) {
   double points = static_cast<double>(count(m.out)) * static_cast<double>(count(m.reduced));
   double per_point = operation_count(m.body) + (m.reduce == Reduce::none ? 0 : 1);

@@ -48,6 +48,8 @@ inline std::string_view to_text(Reduce r) {
 bool is_contraction(const Meaning& m);
 // Only moves elements: no arithmetic at all.
 bool is_movement(const Meaning& m);
+// Every element of an operand of this shape stays where it is: only the shape changes.
+bool is_reshape(const Meaning& m, const Dims& from);
 double operation_count(const Meaning& m);
 std::string to_text(const Meaning& m);  // out[i0,i1] = sum(r2) x0[i0,i2] * x1[i2,i1]
 

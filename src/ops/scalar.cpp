@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "ops/scalar_eval.h"
+
 namespace emend {
 namespace {
 
@@ -19,9 +21,9 @@ constexpr std::array<FnInfo, kFnCount> kFns = {{
     {"acos", 1, "~acos($0)"}, {"atan", 1, "~atan($0)"}, {"sinh", 1, "~sinh($0)"},
     {"cosh", 1, "~cosh($0)"}, {"tanh", 1, "~tanh($0)"}, {"asinh", 1, "~asinh($0)"},
     {"acosh", 1, "~acosh($0)"}, {"atanh", 1, "~atanh($0)"}, {"erf", 1, "~erf($0)"},
-    {"is_nan", 1, "(T)($0 != $0)"}, {"is_inf", 1, "(T)(~fabs($0) == (T)INFINITY)"},
+    {"is_nan", 1, "(T)($0 != $0)", "0"}, {"is_inf", 1, "(T)(~fabs($0) == (T)INFINITY)", "0"},
     {"logical_not", 1, "(T)($0 == 0)"}, {"bit_not", 1, "~(long long)$0"},
-    {"add", 2, "$0 + $1"}, {"sub", 2, "$0 - $1"}, {"mul", 2, "$0 * $1"}, {"div", 2, "$0 / $1"},
+    {"add", 2, "$0 + $1"}, {"sub", 2, "$0 - $1"}, {"mul", 2, "$0 * $1"}, {"div", 2, "$0 / $1", "~div($0, $1)"},
     {"mod", 2, "~fmod($0, $1) + (~fmod($0, $1) != 0 && ($0 < 0) != ($1 < 0) ? $1 : 0)"},
     {"fmod", 2, "~fmod($0, $1)"}, {"pow", 2, "~pow($0, $1)"},
     {"min", 2, "($0 < $1 || $0 != $0 ? $0 : $1)"}, {"max", 2, "($0 > $1 || $0 != $0 ? $0 : $1)"},
@@ -30,8 +32,8 @@ constexpr std::array<FnInfo, kFnCount> kFns = {{
     {"xor", 2, "(T)(($0 != 0) != ($1 != 0))"},
     {"bit_and", 2, "((long long)$0 & (long long)$1)"}, {"bit_or", 2, "((long long)$0 | (long long)$1)"},
     {"bit_xor", 2, "((long long)$0 ^ (long long)$1)"},
-    {"shift_left", 2, "((long long)$0 << (long long)$1)"},
-    {"shift_right", 2, "((long long)$0 >> (long long)$1)"},
+    {"shift_left", 2, "((long long)$0 << (long long)$1)", "~shl($0, $1)"},
+    {"shift_right", 2, "((long long)$0 >> (long long)$1)", "~shr($0, $1)"},
     {"select", 3, "($0 != 0 ? $1 : $2)"},
 }};
 // clang-format on
@@ -235,6 +237,11 @@ int32_t tangent(Writer& w, const Instr& in, int32_t self, int32_t da, int32_t db
 }
 
 std::string constant_text(double v, const std::string& type) {
+  if (type == "int64_t") {
+    auto whole = number<int64_t>(v);
+    return whole == INT64_MIN ? "INT64_MIN" : str("((int64_t)", whole, ")");
+  }
+  if (type == "uint64_t") return str(number<uint64_t>(v), "u");
   if (std::isinf(v)) return v > 0 ? "INFINITY" : "(-INFINITY)";
   if (std::isnan(v)) return "NAN";
   std::string text = number_text(v);
@@ -249,11 +256,11 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 }
 
 // "~exp($0)" with suffix "f" -> "expf($0)".
-std::string with_suffix(std::string text, bool single) {
+std::string with_suffix(std::string text, const std::string& suffix) {
   for (size_t at; (at = text.find('~')) != std::string::npos;) {
     if (!std::isalpha(static_cast<unsigned char>(text[at + 1]))) break;
     size_t end = text.find('(', at);
-    if (single) text.insert(end, "f");
+    text.insert(end, suffix);
     text.erase(at, 1);
   }
   return text;
@@ -398,6 +405,10 @@ CText c_text(const Scalar& s, std::span<const std::string> args, std::span<const
              const std::string& type, const std::string& prefix) {
   CText out;
   std::vector<std::string> value;
+  const std::string suffix = type == "float"      ? "f"
+                             : type == "int64_t"  ? "_i"
+                             : type == "uint64_t" ? "_u"
+                                                  : "";
   for (const Instr& in : s.code) {
     switch (in.fn) {
       case Fn::constant:
@@ -414,7 +425,9 @@ CText c_text(const Scalar& s, std::span<const std::string> args, std::span<const
       default:
         break;
     }
-    std::string text = with_suffix(info(in.fn).c, type == "float");
+    bool integer = !suffix.empty() && suffix != "f";
+    const FnInfo& fn = info(in.fn);
+    std::string text = with_suffix(integer && fn.c_integer ? fn.c_integer : fn.c, suffix);
     replace_all(text, "(T)", "(" + type + ")");
     const int32_t operands[] = {in.a, in.b, in.c};
     for (int k = 0; k < info(in.fn).arity; ++k) {

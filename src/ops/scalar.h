@@ -81,6 +81,7 @@ struct FnInfo {
   const char* name;
   int arity;
   const char* c;  // C text with $0 $1 $2 for operands; "~" before a name takes the type's suffix
+  const char* c_integer = nullptr;  // where integers need another one
 };
 const FnInfo& info(Fn fn);
 
@@ -179,8 +180,9 @@ Scalar derivative(const Scalar& s, int index);
 int operation_count(const Scalar& s);
 bool is_argument(const Scalar& s, int index);  // the body that merely returns an operand
 bool is_product(const Scalar& s);              // arg(0) * arg(1)
-// Lines "T t1 = ...;" followed by the expression of the result. `type` is "float" or "double";
-// the same text is valid C and CUDA. `prefix` names the temporaries.
+// Lines "T t1 = ...;" followed by the expression of the result. `type` is "float" or "double":
+// then the same text is valid C and CUDA; or "int64_t" or "uint64_t": then functions with the
+// suffixes _i and _u must be there. `prefix` names the temporaries.
 struct CText {
   std::vector<std::string> statements;
   std::string result;

@@ -9,8 +9,8 @@
 
 #include "base/parallel.h"
 #include "child_jobs.h"
+#include "device.h"
 #include "onnx/read.h"
-#include "ops/evaluate.h"
 #include "ops/table.h"
 #include "pipeline/test_data.h"
 #include "verb.h"
@@ -45,7 +45,7 @@ std::vector<Case> find_cases(const fs::path& folder, const std::string& only) {
 }
 
 // Why the case fails; empty if it passes.
-std::string run_case(const fs::path& model_path) {
+std::string run_case(const fs::path& model_path, Device device) {
   auto folders = data_sets_of(model_path);
   if (folders.empty()) return "has no test data";
   Tolerance tolerance = tolerance_of(model_path);
@@ -60,7 +60,7 @@ std::string run_case(const fs::path& model_path) {
       if (it == options.input_values.end()) return str("no data for input ", i.name);
       inputs.push_back(it->second);
     }
-    auto outputs = evaluate(model.graph, inputs);
+    auto outputs = run_once(model.graph, inputs, device);
     for (size_t i = 0; i < data.outputs.size(); ++i) {
       auto d = difference(outputs.at(i), data.outputs[i], tolerance);
       if (!d.empty()) return str("output ", model.graph.outputs[i].name, " ", d);
@@ -69,9 +69,9 @@ std::string run_case(const fs::path& model_path) {
   return "";
 }
 
-std::string guarded_run(const fs::path& model) {
+std::string guarded_run(const fs::path& model, Device device) {
   try {
-    return run_case(model);
+    return run_case(model, device);
   } catch (const std::exception& e) {
     std::string what = e.what();
     // The file's path says nothing here, and differs from machine to machine.
@@ -180,7 +180,7 @@ Json facts(const std::vector<Case>& cases, const std::vector<std::string>& reaso
 }
 
 int run(const Options& o, const Globals& globals) {
-  if (o.target != "interp") throw UsageError{str("--target ", o.target, ": only interp is there")};
+  Device device = device_of(o.target);
   auto expected =
       o.expect.empty() ? std::map<std::string, std::string>() : read_expectations(o.expect);
   auto cases = find_cases(o.folder, o.only);
@@ -195,7 +195,7 @@ int run(const Options& o, const Globals& globals) {
   set_thread_count(1);
   run_in_children(
       cases.size(), jobs, std::chrono::seconds(o.limit),
-      [&](size_t i) { return guarded_run(cases[i].model); },
+      [&](size_t i) { return guarded_run(cases[i].model, device); },
       [&](size_t i, const ChildResult& r) {
         globals.monitor.tell(
             {"conformance", static_cast<int64_t>(i + 1), static_cast<int64_t>(cases.size())});
@@ -223,7 +223,7 @@ Verb conformance_verb(CLI::App& app, const Globals& globals) {
   CLI::App* c = app.add_subcommand("conformance", "run a tree of ONNX test cases");
   c->add_option("DIR", o->folder, "holds folders with model.onnx and test_data_set_*")->required();
   c->add_option("--only", o->only, "cases whose name matches")->type_name("GLOB");
-  c->add_option("--target", o->target, "what runs them: interp");
+  c->add_option("--target", o->target, "what runs them: interp, cpu");
   c->add_flag("--list", o->list, "a line per case instead of the table by operator");
   c->add_option("--limit", o->limit, "seconds that a case may take");
   c->add_option("--expect", o->expect,

@@ -7,9 +7,9 @@
 
 #include "base/mapped_file.h"
 #include "base/rng.h"
+#include "device.h"
 #include "import/tensor.h"
 #include "ir/npy.h"
-#include "ops/evaluate.h"
 #include "pipeline/test_data.h"
 #include "verb.h"
 
@@ -113,15 +113,15 @@ void save(const Value& v, const std::string& name, const fs::path& folder) {
 }
 
 int run(const Options& o, const Globals& globals) {
-  if (o.target != "interp") throw UsageError{str("--target ", o.target, ": only interp is there")};
+  Device device = device_of(o.target);
   DataSet data;
   if (!o.data.empty()) data = read_data_set(o.model, o.data);
   auto files = input_files(o);
   ImportOptions import = import_options(o, files, data);
   Model model = import_onnx(o.model, import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
-  auto outputs = evaluate(model.graph, input_values(o, model.graph, import, files),
-                          {.monitor = globals.monitor});
+  auto outputs =
+      run_once(model.graph, input_values(o, model.graph, import, files), device, globals.monitor);
   globals.finish_progress();
 
   Json facts = Json::object();
@@ -160,7 +160,7 @@ Verb run_verb(CLI::App& app, const Globals& globals) {
   auto o = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("run", "run a model");
   c->add_option("MODEL", o->model, "the model")->required();
-  c->add_option("--target", o->target, "what runs it: interp");
+  c->add_option("--target", o->target, "what runs it: interp, cpu");
   c->add_option("--input", o->inputs, "value of an input: NAME:FILE (.npy, .pb or raw .bin)")
       ->allow_extra_args(false);
   c->add_option("--data", o->data, "an ONNX test_data_set: its inputs are fed, outputs compared");

@@ -1,0 +1,165 @@
+#include "codegen/codegen.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "codegen/memory_plan.h"
+#include "kernels/group.h"
+#include "ops/evaluate.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+bool is_plain(const Type& t) {
+  return t.is_tensor() && t.dtype != DType::string;
+}
+
+class Assembler {
+ public:
+  Assembler(const Graph& g, const Plan& plan, const Catalogue& catalogue, const Target& target)
+      : g_(g), plan_(plan), catalogue_(catalogue), target_(target) {}
+
+  Program assemble() && {
+    p_.graph = g_;
+    for (const auto& i : g_.inputs) {
+      p_.inputs.push_back(make(
+          {.place = Buffer::Place::input, .type = g_.type(i.node), .index = p_.inputs.size()}));
+      buffers_[i.node] = p_.inputs.back();
+    }
+    for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
+      const NodeGroup& group = plan_.partition.groups[k];
+      group.host ? host_step(group) : launch(group, plan_.choices[k]);
+    }
+    for (const auto& o : g_.outputs) p_.outputs.push_back(output(o.node));
+    place();
+    return std::move(p_);
+  }
+
+ private:
+  BufferId make(Buffer b) {
+    if (is_plain(b.type)) {
+      b.bytes = storage_bytes(b.type.dtype, static_cast<uint64_t>(count(b.type.shape))).value_or(0);
+    }
+    return p_.buffers.push_back(std::move(b));
+  }
+
+  BufferId weight(Tensor t) {
+    p_.weights.push_back(std::move(t));
+    const Tensor& kept = p_.weights.back();
+    return make(
+        {.place = Buffer::Place::weight, .type = kept.type(), .index = p_.weights.size() - 1});
+  }
+
+  // Where a node's value is.
+  BufferId buffer(NodeId n) {
+    NodeId s = storage_of(g_, n);
+    auto it = buffers_.find(s);
+    if (it != buffers_.end()) return it->second;
+    EMEND_ASSERT(g_.is_constant(s), "a value that no group stores: ", op_def(g_.nodes[s]).name);
+    return buffers_[s] = weight(g_.constant(s));
+  }
+
+  BufferId store(NodeId n) {
+    const Type& t = g_.type(n);
+    return buffers_[n] =
+               make({.place = is_plain(t) ? Buffer::Place::arena : Buffer::Place::host, .type = t});
+  }
+
+  std::string label(const NodeGroup& group) const {
+    std::string text;
+    for (NodeId n : group.nodes) {
+      const std::string& name = op_def(g_.nodes[n]).name;
+      text += (text.empty() ? "" : " ") + name;
+    }
+    return text;
+  }
+
+  void host_step(const NodeGroup& group) {
+    NodeId n = group.nodes[0];
+    Step s{.kind = Step::Kind::host, .node = n, .label = label(group)};
+    for (NodeId a : g_.nodes[n].args) s.loads.push_back(buffer(a));
+    s.stores.push_back(store(n));
+    p_.steps.push_back(std::move(s));
+  }
+
+  void launch(const NodeGroup& group, const Candidate& c) {
+    Outline o = outlined(g_, group);
+    KernelCode code = kernel_named(catalogue_, c.kernel).emit(o.graph, c, target_);
+    Step s{.kind = Step::Kind::launch, .label = label(group)};
+    auto [it, fresh] = kernels_.try_emplace(code.entry, p_.kernels.size());
+    if (fresh) p_.kernels.push_back(std::move(code));
+    s.kernel = it->second;
+    for (size_t i = 0; i < o.loads.size(); ++i) {
+      bool packed = i < c.packing.size() && !c.packing[i].outputs.empty();
+      s.loads.push_back(packed ? packed_weight(o.loads[i], c.packing[i]) : buffer(o.loads[i]));
+    }
+    for (NodeId n : o.stores) s.stores.push_back(store(n));
+    p_.steps.push_back(std::move(s));
+  }
+
+  // Done once, ahead of time, by the reference.
+  BufferId packed_weight(NodeId n, const Graph& packing) {
+    NodeId s = storage_of(g_, n);
+    EMEND_ASSERT(g_.is_constant(s));
+    Value in = g_.constant(s).reshaped(packing.type(packing.inputs[0].node).shape);
+    return weight(evaluate(packing, std::span(&in, 1))[0].tensor);
+  }
+
+  // The program's outputs have memory of their own; a value that is also an input, a constant, or
+  // an output already is copied.
+  BufferId output(NodeId n) {
+    BufferId from = buffer(n);
+    Buffer& b = p_.buffers[from];
+    if (b.place == Buffer::Place::arena) {
+      b.place = Buffer::Place::output;
+      b.index = p_.outputs.size();
+      return from;
+    }
+    if (!is_plain(b.type)) return from;
+    BufferId to =
+        make({.place = Buffer::Place::output, .type = g_.type(n), .index = p_.outputs.size()});
+    p_.steps.push_back(
+        {.kind = Step::Kind::copy, .loads = {from}, .stores = {to}, .label = "copy"});
+    return to;
+  }
+
+  void place() {
+    std::map<BufferId, Lifetime> lives;
+    for (size_t s = 0; s < p_.steps.size(); ++s) {
+      auto touch = [&](BufferId b) {
+        if (p_.buffers[b].place != Buffer::Place::arena) return;
+        auto [it, fresh] = lives.try_emplace(b, Lifetime{p_.buffers[b].bytes, s, s});
+        it->second.last = s;
+      };
+      for (BufferId b : p_.steps[s].loads) touch(b);
+      for (BufferId b : p_.steps[s].stores) touch(b);
+    }
+    std::vector<Lifetime> spans;
+    for (const auto& [b, l] : lives) spans.push_back(l);
+    MemoryPlan plan = plan_memory(spans);
+    size_t k = 0;
+    for (const auto& [b, l] : lives) p_.buffers[b].offset = plan.offsets[k++];
+    p_.arena_bytes = plan.bytes;
+    p_.arena_lower_bound = plan.lower_bound;
+  }
+
+  const Graph& g_;
+  const Plan& plan_;
+  const Catalogue& catalogue_;
+  const Target& target_;
+  Program p_;
+  std::map<NodeId, BufferId> buffers_;  // by storage
+  std::map<std::string, size_t> kernels_;
+};
+
+}  // namespace
+
+Program generate(const Graph& g, const Plan& plan, const Catalogue& catalogue,
+                 const Target& target) {
+  return Assembler(g, plan, catalogue, target).assemble();
+}
+
+}  // namespace emend

@@ -1,0 +1,56 @@
+// A program ready to be compiled and run: kernels as text, buffers with their places in memory, and
+// steps in order. Device-neutral: a device compiles the text it understands and runs the steps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace emend {
+
+// The text of one kernel. Names in it are made from its content, never from a model.
+struct KernelCode {
+  std::string text;   // a function of (void* const* buffers, first, last, fault)
+  std::string entry;  // its name
+  int64_t tasks = 1;  // independent pieces of work; a call does those in [first, last)
+  bool operator==(const KernelCode&) const = default;
+};
+
+using BufferId = Id<struct BufferTag>;
+
+struct Buffer {
+  enum class Place : uint8_t {
+    input,   // given by the caller: `index` is the program's input
+    output,  // given to the caller: `index` is the program's output
+    weight,  // constant: `index` into Program::weights
+    arena,   // at `offset` of the memory shared by all intermediate values
+    host,    // a value of the host's own steps: not plain memory
+  };
+  Place place = Place::arena;
+  Type type;
+  size_t bytes = 0;
+  size_t index = 0;
+  size_t offset = 0;
+};
+
+struct Step {
+  enum class Kind : uint8_t { launch, host, copy } kind = Kind::launch;
+  size_t kernel = 0;  // launch: index into Program::kernels
+  NodeId node;        // host: a node of Program::graph, evaluated by the reference
+  std::vector<BufferId> loads, stores;
+  std::string label;  // for reports: the model's names of what it computes
+};
+
+struct Program {
+  Graph graph;  // what is computed; host steps and reports refer to it
+  std::vector<KernelCode> kernels;
+  IdVec<BufferId, Buffer> buffers;
+  std::vector<Tensor> weights;
+  std::vector<Step> steps;
+  std::vector<BufferId> inputs, outputs;
+  size_t arena_bytes = 0;        // as planned
+  size_t arena_lower_bound = 0;  // the most that is alive at one step
+};
+
+}  // namespace emend

@@ -1,0 +1,18 @@
+#include "base/error.h"
+#include "kernels/cpu/cpu.h"
+
+namespace emend {
+
+const Catalogue& cpu_catalogue() {
+  static const Catalogue kAll = {rows_kernel()};
+  return kAll;
+}
+
+const Kernel& kernel_named(const Catalogue& catalogue, const std::string& name) {
+  for (const Kernel& k : catalogue) {
+    if (k.name == name) return k;
+  }
+  throw InternalError("no kernel " + name);
+}
+
+}  // namespace emend

@@ -1,0 +1,263 @@
+#include "kernels/cpu/c_code.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace emend {
+namespace {
+
+// Functions of printed scalar bodies, for integers and in vectorisable form for floats. Errors of
+// the latter against the exact value are stated beside each; c_code_test measures them.
+constexpr const char* kPrelude = R"(
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+typedef union { float f; int32_t i; } em_bits;
+static inline float em_bf16_load(uint16_t h) { em_bits b; b.i = (int32_t)((uint32_t)h << 16); return b.f; }
+static inline uint16_t em_bf16_store(float x) {
+  em_bits b; b.f = x;
+  uint32_t u = (uint32_t)b.i;
+  return x != x ? (uint16_t)((u >> 16) | 64) : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+/* To integers: towards zero; what does not fit gives an end of the range, not a number 0. */
+static inline int64_t em_to_i64(double x) {
+  return x != x ? 0 : x >= 9223372036854775807.0 ? INT64_MAX : x <= -9223372036854775808.0 ? INT64_MIN : (int64_t)x;
+}
+static inline uint64_t em_to_u64(double x) {
+  return x != x || x <= 0 ? 0 : x >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)x;
+}
+#define EM_INTEGER(T, S, CONVERT)                                                              \
+  static inline T div##S(T a, T b) { return b == 0 ? 0 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - a) : a / b; } \
+  static inline T fmod##S(T a, T b) { return b == 0 || (b == (T)-1 && (T)-1 < 0) ? 0 : a % b; } \
+  static inline T fabs##S(T a) { return a < 0 ? (T)(0 - a) : a; }                              \
+  static inline T shl##S(T a, T b) { return b < 0 || b > 63 ? 0 : (T)((uint64_t)a << b); }     \
+  static inline T shr##S(T a, T b) { return b < 0 || b > 63 ? 0 : (T)((uint64_t)a >> b); }     \
+  static inline T pow##S(T a, T b) {                                                           \
+    if (b < 0) return CONVERT(pow((double)a, (double)b));                                      \
+    T r = 1;                                                                                   \
+    for (uint64_t e = (uint64_t)b; e; e >>= 1, a *= a) if (e & 1) r *= a;                      \
+    return r;                                                                                  \
+  }                                                                                            \
+  static inline T floor##S(T a) { return a; }                                                  \
+  static inline T ceil##S(T a) { return a; }                                                   \
+  static inline T rint##S(T a) { return a; }                                                   \
+  static inline T trunc##S(T a) { return a; }
+EM_INTEGER(int64_t, _i, em_to_i64)
+EM_INTEGER(uint64_t, _u, em_to_u64)
+#define EM_REAL(F)                                                          \
+  static inline int64_t F##_i(int64_t a) { return em_to_i64(F((double)a)); } \
+  static inline uint64_t F##_u(uint64_t a) { return em_to_u64(F((double)a)); }
+EM_REAL(sqrt) EM_REAL(exp) EM_REAL(log) EM_REAL(log1p) EM_REAL(sin) EM_REAL(cos) EM_REAL(tan)
+EM_REAL(asin) EM_REAL(acos) EM_REAL(atan) EM_REAL(sinh) EM_REAL(cosh) EM_REAL(tanh)
+EM_REAL(asinh) EM_REAL(acosh) EM_REAL(atanh) EM_REAL(erf)
+#define EM_ORDER(T, S)                                                    \
+  static inline T em_max##S(T a, T b) { return a > b || a != a ? a : b; } \
+  static inline T em_min##S(T a, T b) { return a < b || a != a ? a : b; }
+EM_ORDER(float, f)
+EM_ORDER(double, )
+EM_ORDER(int64_t, _i)
+EM_ORDER(uint64_t, _u)
+#pragma omp declare reduction(em_max : float : omp_out = em_maxf(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_max : double : omp_out = em_max(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_max : int64_t : omp_out = em_max_i(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_max : uint64_t : omp_out = em_max_u(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_min : float : omp_out = em_minf(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_min : double : omp_out = em_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_min : int64_t : omp_out = em_min_i(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(em_min : uint64_t : omp_out = em_min_u(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+/* e^x: 2^n by exponent bits, e^r on |r| <= ln 2 / 2 by a polynomial of degree 6; under 2 ulp. */
+static inline float em_expf(float x) {
+  float y = x < -104.f ? -104.f : x;
+  y = y > 89.f ? 89.f : y;
+  float n = rintf(y * 1.44269504088896341f);
+  float r = fmaf(n, -0.693145751953125f, y);
+  r = fmaf(n, -1.42860677e-6f, r);
+  float p = 1.388889e-3f;
+  p = fmaf(p, r, 8.3333333e-3f);
+  p = fmaf(p, r, 4.1666667e-2f);
+  p = fmaf(p, r, 1.6666667e-1f);
+  p = fmaf(p, r, 0.5f);
+  p = fmaf(p * r, r, r) + 1.f;
+  /* two steps, so that denormal results and infinity come out right */
+  int32_t k = (int32_t)n, h = k >> 1;
+  em_bits a, b;
+  a.i = (h + 127) << 23;
+  b.i = (k - h + 127) << 23;
+  float e = p * a.f * b.f;
+  e = x > 88.72284f ? INFINITY : e;
+  return x != x ? x : e;
+}
+/* tanh by e^2x away from 0 and an odd polynomial near it; under 4 ulp. */
+static inline float em_tanhf(float x) {
+  float a = fabsf(x);
+  float e = em_expf(-2.f * a);
+  float far = (1.f - e) / (1.f + e);
+  float s = x * x;
+  float p = -5.70498872745e-3f;
+  p = fmaf(p, s, 2.06390887954e-2f);
+  p = fmaf(p, s, -5.37397155531e-2f);
+  p = fmaf(p, s, 1.33314422036e-1f);
+  p = fmaf(p, s, -3.33332819422e-1f);
+  float near = fmaf(p * s, a, a);
+  float t = a < 0.625f ? near : far;
+  t = x != x ? x : t;
+  return copysignf(t, x);
+}
+/* log x for x > 0 by mantissa and exponent, a polynomial of degree 8 on [sqrt 1/2, sqrt 2]; under 2 ulp. */
+static inline float em_logf(float x) {
+  float scaled = x < 1.17549435e-38f ? x * 8388608.f : x;
+  float shift = x < 1.17549435e-38f ? -23.f : 0.f;
+  em_bits b;
+  b.f = scaled;
+  int32_t k = (b.i >> 23) - 126;
+  b.i = (b.i & 0x7fffff) | 0x3f000000;
+  float m = b.f;
+  int32_t low = m < 0.707106781f;
+  float n = (float)(k - low) + shift;
+  m = (low ? m + m : m) - 1.f;
+  float z = m * m;
+  float p = 7.0376836292e-2f;
+  p = fmaf(p, m, -1.1514610310e-1f);
+  p = fmaf(p, m, 1.1676998740e-1f);
+  p = fmaf(p, m, -1.2420140846e-1f);
+  p = fmaf(p, m, 1.4249322787e-1f);
+  p = fmaf(p, m, -1.6668057665e-1f);
+  p = fmaf(p, m, 2.0000714765e-1f);
+  p = fmaf(p, m, -2.4999993993e-1f);
+  p = fmaf(p, m, 3.3333331174e-1f);
+  float y = p * m * z;
+  y = fmaf(n, -2.12194440e-4f, y);
+  y = fmaf(z, -0.5f, y);
+  float r = fmaf(n, 0.693359375f, m + y);
+  r = x > 3.402823466e38f ? x : r;
+  r = x == 0.f ? -INFINITY : r;
+  return x < 0.f || x != x ? NAN : r;
+}
+/* erf by rational approximation on |x| < 1 and 1 - e^(-x^2) times a polynomial beyond; under 4 ulp of 1. */
+static inline float em_erff(float x) {
+  float a = fabsf(x);
+  float s = a * a;
+  float q = -5.58510127e-4f;
+  q = fmaf(q, s, 4.96887043e-3f);
+  q = fmaf(q, s, -2.67068148e-2f);
+  q = fmaf(q, s, 1.12800106e-1f);
+  q = fmaf(q, s, -3.76122952e-1f);
+  q = fmaf(q, s, 1.12837911e+0f);
+  float near = q * a;
+  float c = a > 4.f ? 4.f : a;
+  float p = -1.72853470e-5f;
+  p = fmaf(p, c, 3.83197126e-4f);
+  p = fmaf(p, c, -3.88396438e-3f);
+  p = fmaf(p, c, 2.42546219e-2f);
+  p = fmaf(p, c, -1.06777877e-1f);
+  p = fmaf(p, c, -6.34846687e-1f);
+  p = fmaf(p, c, -1.28717512e-1f);
+  p = fmaf(p, c, -c);
+  float far = 1.f - em_expf(p);
+  float r = a < 0.921875f ? near : far;
+  r = x != x ? x : r;
+  return copysignf(r, x);
+}
+#define expf em_expf
+#define tanhf em_tanhf
+#define logf em_logf
+#define erff em_erff
+)";
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+}  // namespace
+
+std::string c_storage(DType t) {
+  switch (t) {
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::f16:
+      return "_Float16";
+    case DType::bf16:
+      return "uint16_t";
+    case DType::boolean:
+      return "uint8_t";
+    default:
+      break;
+  }
+  EMEND_ASSERT(is_integer(t) && info(t).bits >= 8, to_text(t));
+  bool is_signed = info(t).kind == DTypeClass::signed_int;
+  return str(is_signed ? "int" : "uint", info(t).bits, "_t");
+}
+
+std::string c_work(DType t) {
+  return c_storage(t);
+}
+
+std::string c_converted(DType from, DType to, const std::string& value) {
+  if (from == to) return value;
+  if (is_float(from) && to == DType::i64) return str("em_to_i64(", value, ")");
+  if (is_float(from) && to == DType::u64) return str("em_to_u64(", value, ")");
+  return str("(", c_work(to), ")(", value, ")");
+}
+
+std::string c_load(DType stored, DType work, const std::string& element) {
+  if (stored == work) return element;
+  std::string value = stored == DType::bf16 ? str("em_bf16_load(", element, ")") : element;
+  return str("(", c_work(work), ")", value);
+}
+
+std::string c_store(DType stored, DType work, const std::string& value) {
+  if (stored == work) return value;
+  if (stored == DType::bf16) return str("em_bf16_store((float)(", value, "))");
+  if (stored == DType::boolean) return str("(uint8_t)((", value, ") != 0)");
+  if (is_integer(stored) && is_float(work)) {
+    bool big = stored == DType::u64;
+    return str("(", c_storage(stored), ")", big ? "em_to_u64(" : "em_to_i64(", value, ")");
+  }
+  return str("(", c_storage(stored), ")(", value, ")");
+}
+
+std::string c_rounded(DType to, DType work, const std::string& value) {
+  if (to == work) return value;
+  return c_load(
+      to, work,
+      to == DType::bf16 ? c_store(to, work, value) : str("(", c_store(to, work, value), ")"));
+}
+
+std::string c_neutral(Reduce how, DType result, DType work) {
+  bool most = how == Reduce::max;
+  switch (how) {
+    case Reduce::product:
+      return "1";
+    case Reduce::max:
+    case Reduce::min:
+      if (is_float(work)) return most ? "-INFINITY" : "INFINITY";
+      if (result == DType::boolean) return most ? "0" : "1";
+      if (info(result).kind == DTypeClass::unsigned_int)
+        return most ? "0" : str("UINT", info(result).bits, "_MAX");
+      return str("INT", info(result).bits, most ? "_MIN" : "_MAX");
+    default:
+      return "0";
+  }
+}
+
+const std::string& c_prelude() {
+  static const std::string kText = kPrelude;
+  return kText;
+}
+
+KernelCode named_kernel(std::string text, int64_t tasks) {
+  char name[32];
+  std::snprintf(name, sizeof name, "emend_%016llx",
+                static_cast<unsigned long long>(hash_bytes(text.data(), text.size())));
+  replace_all(text, "ENTRY", name);
+  return {std::move(text), name, tasks};
+}
+
+}  // namespace emend

@@ -1,0 +1,10 @@
+// The CPU's own kernels, one file each.
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace emend {
+
+Kernel rows_kernel();
+
+}  // namespace emend

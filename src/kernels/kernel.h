@@ -1,0 +1,50 @@
+// A kernel: what can compute a group, and how it is written down. One record each, listed in a
+// catalogue; fuse, select and codegen get the catalogue as a value.
+//
+// A group is a Graph of its own: inputs are what it loads, outputs what it stores, its constants
+// are scalars. So equal layers are equal groups, and a kernel knows nothing of the model around it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/program.h"
+
+namespace emend {
+
+// The machine that code is written for.
+struct Target {
+  int vector_bytes = 16;  // of one register: 64 AVX-512, 32 AVX2, 16 plain
+  int threads = 1;
+  double peak_flops = 5e10;  // of all threads, f32
+  double bandwidth = 1e10;   // bytes/s of main memory, all threads
+  double launch_s = 2e-6;    // what starting one step costs
+  bool operator==(const Target&) const = default;
+};
+
+struct Candidate {
+  std::string kernel;
+  Attrs config;
+  double estimate_s = 0;
+  // Per input of the group: how a constant is stored ahead of time (a graph from the operand to
+  // what the kernel reads); no outputs: as it is.
+  std::vector<Graph> packing;
+};
+
+struct Kernel {
+  std::string name;
+  // What is worth trying for the group, best guess first; empty if it is not for this group.
+  // constant[i] says that input i is known ahead of time.
+  std::function<std::vector<Candidate>(const Graph& group, const std::vector<bool>& constant,
+                                       const Target& target)>
+      candidates;
+  std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
+};
+
+using Catalogue = std::vector<Kernel>;
+const Catalogue& cpu_catalogue();
+const Kernel& kernel_named(const Catalogue& catalogue, const std::string& name);
+
+}  // namespace emend

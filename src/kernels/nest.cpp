@@ -1,0 +1,444 @@
+#include "kernels/nest.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/families.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+constexpr int64_t kFar = int64_t{1} << 45;  // beyond every index of a tensor
+
+struct Unnestable {
+  std::string reason;
+};
+
+class NestBuilder {
+ public:
+  NestBuilder(const Graph& g, std::span<const int64_t> space) : g_(g) {
+    for (int64_t extent : space) nest_.space.push_back(nest_.math.iterator(extent));
+  }
+
+  Nest build(std::span<const int64_t> space) && {
+    Dims strides = row_major_strides(space);
+    Linear flat;
+    for (size_t k = 0; k < space.size(); ++k) flat = flat + term(nest_.space[k], strides[k]);
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      NodeId n = g_.outputs[o].node;
+      int value = value_of(n, digits(flat, g_.type(n).shape));
+      nest_.stores.push_back({static_cast<int>(o), value, flat});
+    }
+    return std::move(nest_);
+  }
+
+ private:
+  // The index of element number `flat` of a tensor of this shape.
+  std::vector<Linear> digits(const Linear& flat, const Dims& shape) {
+    Dims strides = row_major_strides(shape);
+    std::vector<Linear> index;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      Linear digit = nest_.math.quotient(flat, strides[d]);
+      index.push_back(d == 0 ? digit : nest_.math.remainder(digit, shape[d]));
+    }
+    return index;
+  }
+
+  int add(NestValue v) {
+    auto it = std::find(nest_.values.begin(), nest_.values.end(), v);
+    if (it == nest_.values.end()) it = nest_.values.insert(it, std::move(v));
+    return static_cast<int>(it - nest_.values.begin());
+  }
+
+  int value_of(NodeId n, std::vector<Linear> index) {
+    std::vector<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>> key;
+    for (const Linear& l : index) key.emplace_back(l.constant, l.terms);
+    auto [it, fresh] = seen_.try_emplace({n.value, std::move(key)}, -1);
+    if (!fresh) return it->second;
+    int v = compute(n, index);
+    return it->second = v;
+  }
+
+  int compute(NodeId n, const std::vector<Linear>& index) {
+    const Node& node = g_.nodes[n];
+    const Type& type = g_.type(n);
+    if (node.op == kInputOp) {
+      return load(static_cast<int>(node.attrs.get<int64_t>("index")), type, index, std::nullopt);
+    }
+    if (node.op == kConstantOp) {
+      const Tensor& t = g_.constant(n);
+      if (t.count() != 1) throw Unnestable{"a constant that is no scalar"};
+      return constant(t.real(0), type.dtype);
+    }
+    if (auto reason = not_nestable(g_, n); !reason.empty()) throw Unnestable{reason};
+    std::vector<Type> types;
+    for (NodeId a : node.args) types.push_back(g_.type(a));
+    return meaning(meaning_of(op_def(node), node.attrs, types), n, index);
+  }
+
+  int constant(double value, DType dtype) {
+    DType one[] = {dtype};
+    NestValue v{.kind = NestValue::Kind::compute, .dtype = dtype, .work = *working_type(one)};
+    v.body = Scalar(value);
+    return add(v);
+  }
+
+  int load(int buffer, const Type& type, const std::vector<Linear>& index,
+           std::optional<double> outside) {
+    DType one[] = {type.dtype};
+    auto work = working_type(one);
+    if (!work) throw Unnestable{str("elements of type ", to_text(type.dtype))};
+    NestValue v{.kind = NestValue::Kind::load, .dtype = type.dtype, .work = *work};
+    v.buffer = buffer;
+    Dims strides = row_major_strides(type.shape);
+    for (size_t d = 0; d < index.size(); ++d) {
+      v.at = nest_.math.sum(v.at, index[d] * strides[d]);
+      auto [low, high] = nest_.math.range(index[d]);
+      bool computed = false;
+      nest_.math.visit(index[d],
+                       [&](int a) { computed |= nest_.math.atom(a).kind == Atom::Kind::value; });
+      if (computed || low < 0 || high >= type.shape[d]) {
+        v.bounds.push_back({index[d], type.shape[d]});
+        if (!outside) v.faults = true;
+      }
+    }
+    v.outside = outside.value_or(0);
+    return add(v);
+  }
+
+  // Iterators for a reduction: those of the space where extents agree and the result does not
+  // depend on them, so that its terms are values of the space too; else new ones.
+  std::vector<int> bind(const Dims& extents, const std::vector<Linear>& index) {
+    std::set<int> taken;
+    for (const Linear& l : index) nest_.math.visit(l, [&](int a) { taken.insert(a); });
+    for (int a : bound_) taken.insert(a);
+    std::vector<int> over(extents.size(), -1);
+    size_t last = nest_.space.size();
+    for (size_t k = extents.size(); k-- > 0;) {
+      for (size_t s = last; s-- > 0 && over[k] < 0;) {
+        int a = nest_.space[s];
+        if (taken.count(a) || nest_.math.extent(a) != extents[k]) continue;
+        over[k] = a;
+        taken.insert(a);
+        last = s;
+      }
+      if (over[k] < 0) over[k] = fresh(extents[k], taken);
+    }
+    return over;
+  }
+
+  // One iterator per extent and depth is enough.
+  int fresh(int64_t extent, std::set<int>& taken) {
+    for (int a : spare_) {
+      if (nest_.math.extent(a) == extent && !taken.count(a)) {
+        taken.insert(a);
+        return a;
+      }
+    }
+    spare_.push_back(nest_.math.iterator(extent));
+    taken.insert(spare_.back());
+    return spare_.back();
+  }
+
+  int meaning(const Meaning& m, NodeId n, const std::vector<Linear>& index) {
+    const Node& node = g_.nodes[n];
+    const Type& type = g_.type(n);
+    std::vector<Linear> at = index;
+    if (m.out != type.shape) {
+      Dims strides = row_major_strides(type.shape);
+      Linear flat;
+      for (size_t d = 0; d < index.size(); ++d) flat = nest_.math.sum(flat, index[d] * strides[d]);
+      at = digits(flat, m.out);
+    }
+    std::vector<int> over = bind(m.reduced, index);
+    for (int a : over) at.push_back(term(a));
+    size_t outer = bound_.size();
+    bound_.insert(bound_.end(), over.begin(), over.end());
+
+    std::vector<int> reads(m.reads.size());
+    for (size_t r = 0; r < m.reads.size(); ++r) reads[r] = read(m.reads[r], node, at, reads);
+    std::vector<DType> types{type.dtype};
+    for (NodeId a : node.args) types.push_back(g_.type(a).dtype);
+    bool fractions = std::ranges::any_of(m.body.code, [](const Instr& i) {
+      return i.fn == Fn::constant && i.value != static_cast<double>(static_cast<int64_t>(i.value));
+    });
+    auto work = working_type(types);
+    if (!work) throw Unnestable{"element types without arithmetic in C"};
+    if (fractions && !is_float(*work)) work = DType::f64;
+
+    // Rounded once, at the end, as the reference does.
+    bool finishes = !is_argument(m.finish, 0), reduces = m.reduce != Reduce::none;
+    int result = body(m.body, reads, at, finishes || reduces ? *work : type.dtype, *work);
+    bound_.resize(outer);
+    if (reduces) {
+      NestValue v{.kind = NestValue::Kind::reduce};
+      v.dtype = finishes ? *work : type.dtype;
+      v.work = *work;
+      v.reduce = m.reduce;
+      v.over = over;
+      v.args = {result};
+      result = add(v);
+    }
+    if (!finishes) return result;
+    int args[] = {result};
+    return body(m.finish, args, at, type.dtype, *work);
+  }
+
+  int read(const Read& r, const Node& node, const std::vector<Linear>& at,
+           const std::vector<int>& earlier) {
+    NodeId operand = node.args[static_cast<size_t>(r.operand)];
+    const Type& type = g_.type(operand);
+    std::vector<Linear> index;
+    for (size_t d = 0; d < r.index.size(); ++d) {
+      index.push_back(nest_.math.substitute(r.index[d], at, [&](int k, int64_t wrap) {
+        // Checked below, where the whole index is known.
+        int64_t low = r.outside ? -kFar : 0, high = r.outside ? kFar : type.shape[d] - 1;
+        return nest_.math.value(earlier[static_cast<size_t>(k)], wrap, low, high);
+      }));
+    }
+    if (g_.nodes[operand].op == kInputOp) {
+      int buffer = static_cast<int>(g_.nodes[operand].attrs.get<int64_t>("index"));
+      return load(buffer, type, index, r.outside);
+    }
+    std::vector<Bound> bounds;
+    for (size_t d = 0; d < index.size(); ++d) {
+      auto [low, high] = nest_.math.range(index[d]);
+      bool computed = false;
+      nest_.math.visit(index[d],
+                       [&](int a) { computed |= nest_.math.atom(a).kind == Atom::Kind::value; });
+      if (computed) throw Unnestable{"an index into a value that is not stored"};
+      if (low < 0 || high >= type.shape[d]) bounds.push_back({index[d], type.shape[d]});
+    }
+    int value = value_of(operand, index);
+    return bounds.empty() ? value : masked(value, bounds, r.outside.value_or(0));
+  }
+
+  // The value inside the bounds, `outside` elsewhere: a pad that became a predicate.
+  int masked(int value, const std::vector<Bound>& bounds, double outside) {
+    Scalar inside;
+    std::vector<int> args{value};
+    for (const Bound& b : bounds) {
+      NestValue v{.kind = NestValue::Kind::index, .dtype = DType::i64, .work = DType::i64};
+      v.at = b.at;
+      args.push_back(add(v));
+      Scalar at = arg(static_cast<int>(args.size()) - 1);
+      Scalar in =
+          call(Fn::logical_and, Scalar(0.0) <= at, at < Scalar(static_cast<double>(b.extent)));
+      inside = inside.empty() ? in : call(Fn::logical_and, inside, in);
+    }
+    NestValue v{.kind = NestValue::Kind::compute};
+    v.dtype = nest_.values[static_cast<size_t>(value)].dtype;
+    v.work = nest_.values[static_cast<size_t>(value)].work;
+    v.body = simplified(select(inside, arg(0), Scalar(outside)));
+    v.args = args;
+    return add(v);
+  }
+
+  // A scalar body over values; its iterators become values of their own.
+  int body(const Scalar& s, std::span<const int> reads, const std::vector<Linear>& at, DType dtype,
+           DType work) {
+    NestValue v{.kind = NestValue::Kind::compute, .dtype = dtype, .work = work};
+    v.body = s;
+    v.args.assign(reads.begin(), reads.end());
+    for (Instr& i : v.body.code) {
+      if (i.fn != Fn::iter) continue;
+      NestValue index{.kind = NestValue::Kind::index, .dtype = DType::i64, .work = DType::i64};
+      index.at = at[static_cast<size_t>(i.a)];
+      v.args.push_back(add(index));
+      i = {.fn = Fn::arg, .a = static_cast<int32_t>(v.args.size() - 1)};
+    }
+    if (is_argument(v.body, 0)) {
+      const NestValue& only = nest_.values[static_cast<size_t>(v.args[0])];
+      if (only.dtype == dtype) return v.args[0];
+    }
+    return add(v);
+  }
+
+  const Graph& g_;
+  Nest nest_;
+  std::map<
+      std::pair<uint32_t, std::vector<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>>>,
+      int>
+      seen_;
+  std::vector<int> bound_;  // iterators of the reductions that we are inside of
+  std::vector<int> spare_;  // iterators made for reductions
+};
+
+// Divisors by which iterators of the space are cut into digits, per position in the space.
+std::map<size_t, std::set<int64_t>> cuts(const Nest& nest) {
+  std::map<size_t, std::set<int64_t>> result;
+  std::function<void(const Linear&)> see = [&](const Linear& e) {
+    for (auto [a, coef] : e.terms) {
+      const Atom& at = nest.math.atom(a);
+      if (at.kind != Atom::Kind::quotient && at.kind != Atom::Kind::remainder) continue;
+      see(at.of);
+      // The digit's place is a multiple of `by` if every other term is.
+      for (auto [iterator, step] : at.of.terms) {
+        auto it = std::find(nest.space.begin(), nest.space.end(), iterator);
+        if (it == nest.space.end() || at.by % step != 0) continue;
+        int64_t by = at.by / step;
+        if (by > 1 && nest.math.extent(iterator) % by == 0)
+          result[static_cast<size_t>(it - nest.space.begin())].insert(by);
+      }
+    }
+  };
+  for (const NestValue& v : nest.values) {
+    see(v.at);
+    for (const Bound& b : v.bounds) see(b.at);
+  }
+  return result;
+}
+
+// The space with its dimensions cut where views cut them, if every cut divides the next.
+std::optional<Dims> refined(const Nest& nest, const Dims& space) {
+  Dims result;
+  bool changed = false;
+  auto at = cuts(nest);
+  for (size_t k = 0; k < space.size(); ++k) {
+    int64_t rest = space[k], done = 1;
+    Dims pieces;
+    for (int64_t by : at[k]) {  // ascending
+      if (by % done != 0 || space[k] % by != 0) continue;
+      pieces.push_back(by / done);
+      rest /= by / done;
+      done = by;
+      changed = true;
+    }
+    if (rest > 1 || pieces.empty()) result.push_back(rest);
+    result.insert(result.end(), pieces.rbegin(), pieces.rend());
+  }
+  if (!changed) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+std::optional<DType> working_type(std::span<const DType> types) {
+  bool floats = false, wide = false, unsigned64 = false;
+  for (DType t : types) {
+    if (t == DType::string || is_complex(t) || info(t).bits < 8) return std::nullopt;
+    if (is_float(t) && info(t).bits < 16) return std::nullopt;
+    floats |= is_float(t);
+    wide |= t == DType::f64;
+    unsigned64 |= t == DType::u64;
+  }
+  if (floats) return wide ? DType::f64 : DType::f32;
+  return unsigned64 ? DType::u64 : DType::i64;
+}
+
+std::string not_nestable(const Graph& g, NodeId n) {
+  const Node& node = g.nodes[n];
+  const OpDef& def = op_def(node);
+  if (!def.means && def.body.empty()) return str(def.name, " has no form in index notation");
+  std::vector<DType> types{g.type(n).dtype};
+  if (!g.type(n).is_tensor()) return str(def.name, " has several results");
+  for (NodeId a : node.args) {
+    if (!g.type(a).is_tensor()) return str(def.name, " takes values that are no tensors");
+    types.push_back(g.type(a).dtype);
+  }
+  if (!working_type(types)) return str(def.name, " of element types without arithmetic in C");
+  return "";
+}
+
+Result<Nest> nest_of(const Graph& group) {
+  EMEND_ASSERT(!group.outputs.empty());
+  // One flat loop, cut where the index functions need it.
+  Dims space = {count(group.type(group.outputs[0].node).shape)};
+  for (const auto& o : group.outputs) {
+    if (count(group.type(o.node).shape) != space[0]) return fail("outputs of different sizes");
+  }
+  if (space[0] == 0) return fail("no elements");
+  try {
+    Nest nest = NestBuilder(group, space).build(space);
+    for (int round = 0; round < 8; ++round) {
+      auto finer = refined(nest, space);
+      if (!finer) break;
+      space = *finer;
+      nest = NestBuilder(group, space).build(space);
+    }
+    return nest;
+  } catch (const Unnestable& u) {
+    return fail(u.reason);
+  }
+}
+
+std::vector<bool> free_atoms(const Nest& nest, int value) {
+  std::vector<bool> free(nest.math.size(), false);
+  const NestValue& v = nest.values[static_cast<size_t>(value)];
+  auto merge = [&](int other) {
+    auto theirs = free_atoms(nest, other);
+    for (size_t a = 0; a < free.size(); ++a) free[a] = free[a] || theirs[a];
+  };
+  auto see = [&](const Linear& e) {
+    nest.math.visit(e, [&](int a) {
+      if (nest.math.atom(a).kind == Atom::Kind::value) {
+        merge(nest.math.atom(a).value);
+      } else {
+        free[static_cast<size_t>(a)] = true;
+      }
+    });
+  };
+  see(v.at);
+  for (const Bound& b : v.bounds) see(b.at);
+  for (int a : v.args) merge(a);
+  for (int a : v.over) free[static_cast<size_t>(a)] = false;
+  return free;
+}
+
+double operation_count(const Nest& nest) {
+  double total = 0;
+  for (size_t i = 0; i < nest.values.size(); ++i) {
+    const NestValue& v = nest.values[i];
+    double points = 1;
+    auto free = free_atoms(nest, static_cast<int>(i));
+    for (int a : v.over) free[static_cast<size_t>(a)] = true;
+    for (size_t a = 0; a < free.size(); ++a) {
+      if (free[a]) points *= static_cast<double>(nest.math.extent(static_cast<int>(a)));
+    }
+    if (v.kind == NestValue::Kind::compute) total += points * operation_count(v.body);
+    if (v.kind == NestValue::Kind::reduce) total += points;
+  }
+  return total;
+}
+
+std::string to_text(const Nest& nest) {
+  auto name = [&](int a) {
+    const Atom& at = nest.math.atom(a);
+    return at.kind == Atom::Kind::value ? str("v", at.value) : str("i", a);
+  };
+  std::string out = "space";
+  for (int a : nest.space) out += str(" i", a, "<", nest.math.extent(a));
+  out += "\n";
+  for (size_t i = 0; i < nest.values.size(); ++i) {
+    const NestValue& v = nest.values[i];
+    out += str("v", i, ": ", to_text(v.dtype), " = ");
+    switch (v.kind) {
+      case NestValue::Kind::load:
+        out += str("load ", v.buffer, "[", nest.math.text(v.at, name), "]");
+        for (const Bound& b : v.bounds)
+          out += str(" if 0 <= ", nest.math.text(b.at, name), " < ", b.extent);
+        break;
+      case NestValue::Kind::index:
+        out += nest.math.text(v.at, name);
+        break;
+      case NestValue::Kind::compute:
+        out += to_text(v.body) + " of";
+        for (int a : v.args) out += str(" v", a);
+        break;
+      case NestValue::Kind::reduce:
+        out += str(to_text(v.reduce), " of v", v.args[0], " over");
+        for (int a : v.over) out += str(" i", a, "<", nest.math.extent(a));
+        break;
+    }
+    out += "\n";
+  }
+  for (const NestStore& s : nest.stores)
+    out += str("store ", s.buffer, "[", nest.math.text(s.at, name), "] = v", s.value, "\n");
+  return out;
+}
+
+}  // namespace emend

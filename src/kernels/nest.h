@@ -1,0 +1,79 @@
+// What a group computes, as data: for every point of a space, values made of loads, scalar bodies
+// and reductions, and stores of some of them. Views have become index functions, elementwise
+// operators are compute nodes, a nucleus is a reduce node: this is the tree that every template
+// prints in its own way (a row at a time, as the epilogue of a contraction, as a CUDA block).
+//
+//   softmax over rows, space (i < 8, j < 64):
+//     v0 = load x[64 i + j]     v1 = reduce max over j of v0     v2 = exp(v0 - v1)
+//     v3 = reduce sum over j of v2                               store y[64 i + j] = v2 / v3
+//
+// Values are in topological order, equal ones are one. A reduction may bind an iterator of the
+// space that its result does not depend on, as above: then its terms are shared with later uses.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "ir/graph.h"
+#include "kernels/index_math.h"
+#include "ops/meaning.h"
+
+namespace emend {
+
+struct Bound {
+  Linear at;  // inside iff 0 <= at < extent
+  int64_t extent = 0;
+  bool operator==(const Bound&) const = default;
+};
+
+struct NestValue {
+  enum class Kind : uint8_t { load, compute, reduce, index };
+  Kind kind = Kind::load;
+  DType dtype = DType::f32;  // what the value is rounded to
+  DType work = DType::f32;   // what it is computed in: f32, f64, i64 or u64
+
+  int buffer = -1;            // load: which input of the group
+  Linear at;                  // load: the element's number; index: the number itself
+  std::vector<Bound> bounds;  // load: conditions; where one fails the value is `outside`
+  double outside = 0;
+  bool faults = false;  // load: a failed bound is an error of the data, not a value
+
+  Scalar body;            // compute
+  std::vector<int> args;  // compute: values for the body's arguments; reduce: the one reduced
+  Reduce reduce = Reduce::none;
+  std::vector<int> over;  // reduce: iterators (atoms)
+  bool operator==(const NestValue&) const = default;
+};
+
+struct NestStore {
+  int buffer = 0;  // which output of the group
+  int value = 0;
+  Linear at;
+  bool operator==(const NestStore&) const = default;
+};
+
+struct Nest {
+  IndexMath math;
+  std::vector<int> space;  // iterators, outermost first; the stores are one to one on them
+  std::vector<NestValue> values;
+  std::vector<NestStore> stores;
+};
+
+// The element type that arithmetic on these types is done in, as the reference does it, except
+// that narrow floats are computed in f32. Nothing for types that C has no arithmetic for.
+std::optional<DType> working_type(std::span<const DType> types);
+
+// Why a node cannot be part of any nest; empty if it can.
+std::string not_nestable(const Graph& g, NodeId n);
+
+// The nest of a group: inputs are loads, outputs are stores, in row-major order. All outputs have
+// one number of elements. Fails with the reason.
+Result<Nest> nest_of(const Graph& group);
+
+// Iterators and values that `value` depends on: free ones, without those bound by reductions.
+std::vector<bool> free_atoms(const Nest& nest, int value);
+// Arithmetic operations of one run.
+double operation_count(const Nest& nest);
+std::string to_text(const Nest& nest);
+
+}  // namespace emend

@@ -1,0 +1,33 @@
+// From a graph to a program that runs: decompose, fuse, select, generate, compile.
+#pragma once
+
+#include <optional>
+
+#include "ir/graph.h"
+#include "run/cpu.h"
+
+namespace emend {
+
+struct CompileReport {
+  std::vector<std::pair<std::string, double>> phases_ms;
+  size_t groups = 0, host_groups = 0;
+  std::vector<std::string> host_reasons;  // what fell back to the reference, and why
+};
+
+struct CompileFlowOptions {
+  bool fuse = true;
+  CpuOptions cpu;
+};
+
+// What programs run on: the reference, or this machine's processor.
+enum class Device : uint8_t { interp, cpu };
+std::optional<Device> device_named(std::string_view name);
+
+// One run, compiled first where the device needs it.
+std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
+                            const Monitor& monitor = {});
+
+CpuProgram compile(const Graph& g, const CompileFlowOptions& options = {},
+                   CompileReport* report = nullptr);
+
+}  // namespace emend

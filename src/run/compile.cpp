@@ -1,0 +1,217 @@
+#include "run/compile.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/mapped_file.h"
+#include "base/parallel.h"
+#include "base/text.h"
+
+extern char** environ;
+
+namespace emend {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hex(uint64_t h) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(h));
+  return text;
+}
+
+fs::path default_cache() {
+  if (const char* dir = std::getenv("EMEND_CACHE_DIR")) return fs::path(dir) / "kernels";
+  if (const char* dir = std::getenv("XDG_CACHE_HOME")) return fs::path(dir) / "emend/kernels";
+  const char* home = std::getenv("HOME");
+  return fs::path(home ? home : "/tmp") / ".cache/emend/kernels";
+}
+
+// A folder that only its owner can enter, or a fresh one where that cannot be had.
+fs::path private_folder(const fs::path& wanted) {
+  std::error_code error;
+  fs::create_directories(wanted.parent_path(), error);
+  ::mkdir(wanted.c_str(), 0700);
+  struct stat facts {};
+  bool usable = ::lstat(wanted.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+                facts.st_uid == ::geteuid() && (facts.st_mode & 077) == 0 &&
+                ::access(wanted.c_str(), W_OK | X_OK) == 0;
+  if (usable) return wanted;
+  std::string fresh = (fs::temp_directory_path() / "emend-XXXXXX").string();
+  if (!::mkdtemp(fresh.data())) throw Error(str("no folder for compiled kernels: ", wanted));
+  return fresh;
+}
+
+// Runs a program without a shell; its exit code, and what it wrote to stderr.
+int run_program(const std::vector<std::string>& command, const fs::path& log) {
+  std::vector<char*> argv;
+  for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t pid;
+  int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error) return 127;
+  int status;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+std::string read_text(const fs::path& p) {
+  std::ifstream in(p, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> flags_of(const CompileOptions& o) {
+  std::vector<std::string> flags = {"-std=gnu11",
+                                    "-O3",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-march=native",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fopenmp-simd",
+                                    "-fwrapv",
+                                    "-fno-signaling-nans",
+                                    "-w"};
+  flags.push_back(
+      str("-mprefer-vector-width=", o.vector_bytes * 8 > 512 ? 512 : o.vector_bytes * 8));
+  flags.insert(flags.end(), o.flags.begin(), o.flags.end());
+  return flags;
+}
+
+// What the compiler and the machine are, as far as code depends on it.
+uint64_t machine_key(const std::string& compiler, const fs::path& folder) {
+  static std::map<std::string, uint64_t> known;
+  static std::mutex lock;
+  std::lock_guard guard(lock);
+  auto it = known.find(compiler);
+  if (it != known.end()) return it->second;
+  fs::path log = folder / str("probe-", ::getpid());
+  int code = run_program({compiler, "-march=native", "-Q", "--help=target"}, log);
+  std::string facts = read_text(log);
+  run_program({compiler, "--version"}, log);
+  facts += read_text(log);
+  fs::remove(log);
+  if (code == 127) {
+    throw Error(str("no C compiler: ", compiler,
+                    " cannot be started; install one, or name it by EMEND_CC"));
+  }
+  return known[compiler] = hash_text(facts);
+}
+
+std::shared_ptr<void> load(const fs::path& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return nullptr;
+  return std::shared_ptr<void>(handle, [](void* h) { ::dlclose(h); });
+}
+
+// The library if its bytes are those that were written.
+std::shared_ptr<void> load_checked(const fs::path& library, size_t& bytes) {
+  auto content = map_file(library);
+  if (!content) return nullptr;
+  auto view = content->view();
+  if (read_text(library.string() + ".sum") != hex(hash_bytes(view.data(), view.size())))
+    return nullptr;
+  bytes = view.size();
+  return load(library);
+}
+
+std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& prelude,
+                                  const std::string& compiler, const CompileOptions& options,
+                                  const fs::path& library, size_t& bytes) {
+  static std::atomic<int> counter{0};
+  fs::path base = library.parent_path() / str("new-", ::getpid(), "-", counter++);
+  fs::path source = base.string() + ".c", made = base.string() + ".so",
+           log = base.string() + ".log";
+  {
+    std::ofstream out(source, std::ios::binary);
+    out << prelude << kernel.text;
+    if (!out.flush()) {
+      fs::remove(source);
+      throw Error(str("cannot write ", source, ": is the disk full?"));
+    }
+  }
+  std::vector<std::string> command = {compiler};
+  for (const std::string& f : flags_of(options)) command.push_back(f);
+  for (const std::string& a :
+       {std::string("-o"), made.string(), source.string(), std::string("-lm")})
+    command.push_back(a);
+  int code = run_program(command, log);
+  std::string words = read_text(log).substr(0, 2000);
+  std::error_code ignored;
+  fs::remove(log, ignored);
+  if (code != 0) {
+    if (!std::getenv("EMEND_KEEP_SOURCE")) fs::remove(source, ignored);
+    fs::remove(made, ignored);
+    if (code == 127) throw Error(str("no C compiler: ", compiler, " cannot be started"));
+    throw Error(str("the C compiler ended with ", code, ": ", words));
+  }
+  if (!std::getenv("EMEND_KEEP_SOURCE")) fs::remove(source, ignored);
+  auto content = map_file(made).value_or_throw();
+  bytes = content.view().size();
+  AtomicFile sum(library.string() + ".sum");
+  sum.write(hex(hash_bytes(content.view().data(), bytes)));
+  sum.commit();
+  fs::rename(made, library);
+  return load(library);
+}
+
+}  // namespace
+
+CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
+                                const CompileOptions& options) {
+  CompiledKernels out;
+  out.functions.resize(kernels.size());
+  out.libraries.resize(kernels.size());
+  if (kernels.empty()) return out;
+  const char* named = std::getenv("EMEND_CC");
+  std::string compiler = !options.compiler.empty() ? options.compiler : named ? named : "cc";
+  fs::path folder = private_folder(options.cache.empty() ? default_cache() : options.cache);
+  uint64_t key = hash_text(prelude, machine_key(compiler, folder));
+  for (const std::string& f : flags_of(options)) key = hash_text(f, key);
+  std::vector<size_t> sizes(kernels.size());
+  std::atomic<int> compiled{0}, done{0};
+  parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      auto k = static_cast<size_t>(i);
+      fs::path library = folder / (hex(hash_text(kernels[k].text, key)) + ".so");
+      out.libraries[k] = load_checked(library, sizes[k]);
+      if (!out.libraries[k]) {
+        ++compiled;
+        out.libraries[k] = compile_one(kernels[k], prelude, compiler, options, library, sizes[k]);
+      }
+      void* symbol =
+          out.libraries[k] ? ::dlsym(out.libraries[k].get(), kernels[k].entry.c_str()) : nullptr;
+      if (!symbol) throw Error(str("a compiled kernel cannot be loaded: ", library));
+      out.functions[k] = reinterpret_cast<KernelFunction>(symbol);
+      options.monitor.tell(
+          {.phase = "compile", .done = ++done, .of = static_cast<int64_t>(kernels.size())});
+    }
+  });
+  out.compiled = compiled;
+  for (size_t s : sizes) out.code_bytes += s;
+  return out;
+}
+
+}  // namespace emend

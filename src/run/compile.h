@@ -1,0 +1,41 @@
+// The text of kernels into functions, by the system's C compiler, kept in a cache by content. The
+// compiler is started without a shell, and nothing of a model is in its arguments or in the text.
+// The cache folder belongs to its user alone; a stored library is used only if its bytes are those
+// that were written (a sum beside it), else it is made again.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "ir/program.h"
+
+namespace emend {
+
+using KernelFunction = void (*)(void* const* buffers, int64_t first, int64_t last, int32_t* fault);
+
+struct CompileOptions {
+  std::filesystem::path cache;     // empty: the user's own (EMEND_CACHE_DIR, XDG_CACHE_HOME)
+  std::string compiler;            // empty: $EMEND_CC, then cc
+  std::vector<std::string> flags;  // besides the usual ones
+  int vector_bytes = 64;
+  Monitor monitor;
+};
+
+// Loaded code; the functions live as long as it does.
+class CompiledKernels {
+ public:
+  std::vector<KernelFunction> functions;  // one per kernel
+  int compiled = 0;                       // how many were not in the cache
+  size_t code_bytes = 0;
+  std::vector<std::shared_ptr<void>> libraries;
+};
+
+// Throws Error when there is no compiler or it fails.
+CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
+                                const CompileOptions& options);
+
+}  // namespace emend

@@ -1,0 +1,63 @@
+// Loop nests and the kernels printed from them, against the reference.
+#include <gtest/gtest.h>
+
+#include "kernels/group.h"
+#include "kernels/nest.h"
+#include "ops/build.h"
+#include "ops/evaluate.h"
+#include "pipeline/compile.h"
+
+namespace emend {
+namespace {
+
+Type f32(Dims shape) {
+  return Type::tensor(DType::f32, std::move(shape));
+}
+
+TEST(IndexMath, DigitsThatCannotCarryDisappear) {
+  IndexMath m;
+  int i = m.iterator(8), j = m.iterator(64);
+  Linear flat = term(i, 64) + term(j);
+  EXPECT_EQ(m.quotient(flat, 64), term(i));
+  EXPECT_EQ(m.remainder(flat, 64), term(j));
+  EXPECT_EQ(m.quotient(flat, 16), m.sum(term(i, 4), m.quotient(term(j), 16)));
+}
+
+TEST(IndexMath, DigitsOfOneNumberAreThatNumber) {
+  IndexMath m;
+  Linear x = term(m.iterator(1000));
+  Linear high = m.quotient(x, 100), middle = m.remainder(m.quotient(x, 10), 10),
+         low = m.remainder(x, 10);
+  EXPECT_EQ(m.sum(m.sum(high * 100, middle * 10), low), x);
+  EXPECT_EQ(m.sum(middle * 10, low), m.remainder(x, 100));
+}
+
+TEST(Nest, ViewsBecomeStrides) {
+  GraphBuilder b;
+  NodeId x = b.input("x", f32({2, 12, 3, 4}));
+  NodeId t = b.op("transpose", {x}, Attrs({{"perm", Dims{0, 2, 1, 3}}}));
+  NodeId r = b.op("reshape", {t}, Attrs({{"shape", Dims{6, 48}}}));
+  b.output("y", b.op("relu", {r}));
+  Nest nest = nest_of(std::move(b).build()).value_or_throw();
+  EXPECT_EQ(to_text(nest),
+            "space i0<2 i1<3 i2<12 i3<4\n"
+            "v0: f32 = load 0[144 * i0 + 4 * i1 + 12 * i2 + i3]\n"
+            "v1: f32 = max(x, 0) of v0\n"
+            "store 0[144 * i0 + 48 * i1 + 4 * i2 + i3] = v1\n");
+}
+
+TEST(Nest, ASoftmaxSharesItsRow) {
+  GraphBuilder b;
+  NodeId x = b.input("x", f32({8, 64}));
+  NodeId m = b.op("reduce_max", {x}, Attrs({{"axes", Dims{1}}}));
+  NodeId e = b.op("exp", {b.op("sub", {x, m})});
+  b.output("y", b.op("div", {e, b.op("reduce_sum", {e}, Attrs({{"axes", Dims{1}}}))}));
+  Nest nest = nest_of(std::move(b).build()).value_or_throw();
+  EXPECT_EQ(nest.space.size(), 2u);
+  size_t loads = 0;
+  for (const NestValue& v : nest.values) loads += v.kind == NestValue::Kind::load;
+  EXPECT_EQ(loads, 1u) << to_text(nest);
+}
+
+}  // namespace
+}  // namespace emend
