@@ -97,7 +97,8 @@ void GraphWriter::write_node(Page& page, NodeId id, bool keeps_name) {
   }
   EMEND_ASSERT(op_def(n).kind == Kind::opaque, op_def(n).name, " was not raised");
   auto node = n.attrs.as<OnnxNode>();
-  domains_.insert({node.domain, node.version});
+  int64_t& version = domains_[node.domain];
+  version = std::max(version, node.version);
   onnx::Node out;
   out.op_type = node.type;
   out.domain = node.domain;

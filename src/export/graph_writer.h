@@ -19,7 +19,7 @@ class GraphWriter {
   // Nodes, initializers, and names of inputs and outputs. Types only of what unknown operators
   // give.
   onnx::Graph main_graph(const Graph& g);
-  // Versions of the domains that nodes were written in.
+  // The domains that nodes were written in, each with the lowest version that has them all.
   const std::map<std::string, int64_t>& domains() const { return domains_; }
 
  private:

@@ -163,7 +163,8 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   for (const auto& [domain, version] : writer.domains()) {
     if (domain.empty()) continue;
     auto known = info.opsets.find(domain);
-    out.opset_import.push_back({domain, known == info.opsets.end() ? version : known->second});
+    int64_t stated_version = known == info.opsets.end() ? 0 : known->second;
+    out.opset_import.push_back({domain, std::max(stated_version, version)});
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #include "ops/onnx_raise.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 
 #include "ops/families.h"
@@ -12,11 +13,12 @@ namespace emend {
 
 namespace {
 
-// Other domains have version numbers of their own: the ones our rows write.
-int64_t version_of(const std::string& domain, int64_t opset) {
-  if (domain == "ai.onnx.ml") return 5;
-  if (domain == "ai.onnx.preview.training") return 1;
-  return opset;
+// Other domains have version numbers of their own: the oldest that has the node as our row writes
+// it.
+int64_t version_of(const std::string& domain, const std::string& type, int64_t opset) {
+  if (domain.empty()) return opset;
+  const OnnxRow* newest = find_onnx(domain, type, INT_MAX - 1).row;
+  return newest ? newest->since : 1;
 }
 
 }  // namespace
@@ -26,7 +28,7 @@ std::vector<NodeId> OnnxWriter::emit(const std::string& onnx_type, std::vector<N
                                      const std::string& domain) {
   OnnxNode node{.type = onnx_type,
                 .domain = domain,
-                .version = version_of(domain, opset),
+                .version = version_of(domain, onnx_type, opset),
                 .attributes = Attrs(std::move(attributes)),
                 .outputs = outputs};
   std::vector<NodeId> present;

@@ -86,6 +86,24 @@ TEST(Export, UnknownOperatorsTravelUntouched) {
   EXPECT_EQ(onnx_file(out).import().info.deferred.size(), 1u);
 }
 
+TEST(Export, ADomainGetsTheVersionThatItsNodesNeed) {
+  onnx::Attribute classes;
+  classes.name = "classes_strings";
+  classes.type = onnx::AttributeType::kStrings;
+  classes.strings = {"a", "b"};
+  auto label = onnx_node("LabelEncoder", {"x"}, {"y"}, {classes});
+  label.domain = "ai.onnx.ml";
+  onnx::Model wire = onnx_model({value_info("x", {3})}, {label}, {value_info("y", {3})});
+  std::get<onnx::TensorType>(wire.graph.input[0].type->value).elem_type = onnx::DataType::kString;
+  std::get<onnx::TensorType>(wire.graph.output[0].type->value).elem_type = onnx::DataType::kInt64;
+  wire.opset_import.push_back({"ai.onnx.ml", 1});
+  Model m = onnx_file(wire).import();
+  onnx::Model out = export_onnx(m).file;
+  // Version 1 has places in a list; keys and values, as they are written, came with version 2.
+  EXPECT_EQ(out.opset_import.at(1).version, 2);
+  EXPECT_EQ(onnx_file(out).import().graph, m.graph);
+}
+
 TEST(Export, ASymbolStaysWhereTheFileHoldsForEverySize) {
   onnx::Model wire =
       onnx_model({value_info("x", {"N", 4, "S"})},
