@@ -5,7 +5,7 @@
 #include "import/sizes.h"
 #include "import/structure.h"
 #include "import/tensor.h"
-#include "ir/tensor_budget.h"
+#include "ir/memory_budget.h"
 #include "onnx/read.h"
 #include "ops/onnx_lower.h"
 
@@ -116,7 +116,7 @@ OnnxFile::OnnxFile(const SharedBytes& bytes, std::string name)
       wire_(std::make_shared<const onnx::Model>(onnx::read_model(bytes, name_))) {}
 
 Model OnnxFile::import(const ImportOptions& options) const {
-  const TensorBudget budget(import_memory_bound(size_) / 2);
+  const MemoryBudget budget(import_memory_bound(size_) / 2);
   return with_note([&] { return name_; }, [&] { return import_wire(*wire_, options); });
 }
 

@@ -27,9 +27,9 @@ struct ImportOptions {
 };
 
 // Any file may come. Reading and importing one of `size` bytes never holds more memory than this,
-// its own mapped bytes aside, or it ends in an Error: half of it is for tensors that are computed
-// on the way (shape operands, sparse tensors made dense, ranges; ir/tensor_budget.h), the rest for
-// what the file says. The fuzz tests hold import to it.
+// its own mapped bytes aside, or it ends in an Error: half of it is for what is made on the way
+// (shape operands, sparse tensors made dense, ranges, functions and loops written out;
+// ir/memory_budget.h), the rest for what the file says. The fuzz tests hold import to it.
 constexpr uint64_t import_memory_bound(uint64_t size) {
   return (uint64_t{256} << 20) + 512 * size;
 }

@@ -9,14 +9,13 @@
 #include "import/arity.h"
 #include "import/attributes.h"
 #include "import/tensor.h"
+#include "ir/memory_budget.h"
 #include "ir/unshaped.h"
 #include "ops/onnx_lower.h"
 
 namespace emend {
 namespace {
 
-// Inlining unfolds functions that call functions; a small file must not become an endless graph.
-constexpr size_t kMaxInlinedNodes = 1'000'000;
 constexpr size_t kMaxCallDepth = 64;
 
 using Opsets = std::map<std::string, int64_t>;
@@ -223,8 +222,7 @@ class Structure {
   }
 
   void add_node(const onnx::Node& n, Scope& scope) {
-    if (!calls_.empty() && ++inlined_ > kMaxInlinedNodes)
-      throw Error(str("inlining functions makes more than ", kMaxInlinedNodes, " nodes"));
+    if (!calls_.empty()) spend_node(scope.prefix.size());
     auto first = std::find_if(n.output.begin(), n.output.end(),
                               [](const std::string& o) { return !o.empty(); });
     if (first == n.output.end()) return;  // nobody can see what it computes
@@ -366,7 +364,6 @@ class Structure {
   const Sizes& sizes_;
   std::map<std::tuple<std::string, std::string, std::string>, const onnx::Function*> functions_;
   std::vector<const onnx::Function*> calls_;  // being inlined
-  size_t inlined_ = 0;
 };
 
 }  // namespace

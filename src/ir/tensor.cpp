@@ -1,39 +1,13 @@
 #include "ir/tensor.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "ir/tensor_budget.h"
+#include "ir/memory_budget.h"
 
 namespace emend {
-namespace {
-
-thread_local uint64_t budget_left = UINT64_MAX;
-
-void spend(uint64_t bytes) {
-  if (bytes > budget_left) {
-    throw Error(str("asks for a tensor of ", bytes_text(static_cast<double>(bytes)),
-                    " to be computed; a file of this size has ",
-                    bytes_text(static_cast<double>(budget_left)), " left for such tensors"));
-  }
-  budget_left -= bytes;
-}
-
-}  // namespace
-
-TensorBudget::TensorBudget(uint64_t bytes)
-    : outer_left_(budget_left), bytes_(std::min(bytes, budget_left)) {
-  budget_left = bytes_;
-}
-
-TensorBudget::~TensorBudget() {
-  const uint64_t spent = bytes_ - budget_left;
-  budget_left = outer_left_ - spent;
-}
 
 Tensor::Tensor(DType dtype, Dims shape, std::shared_ptr<const void> owner,
                std::span<const std::byte> bytes)
@@ -53,11 +27,11 @@ Tensor Tensor::zeros(DType dtype, Dims shape) {
   auto n = checked_count(shape);
   if (!n) throw Error(str("shape ", shape_text(shape), " is not a tensor's"));
   if (dtype == DType::string) {
-    spend(static_cast<uint64_t>(*n) * sizeof(std::string));
+    spend_memory(static_cast<uint64_t>(*n) * sizeof(std::string), "a tensor");
     return of_strings(std::move(shape), std::vector<std::string>(static_cast<size_t>(*n)));
   }
   size_t size = storage_bytes(dtype, static_cast<uint64_t>(*n)).value();
-  spend(size);
+  spend_memory(size, "a tensor");
   // calloc: large blocks come from the system already zero and cost nothing until touched.
   std::shared_ptr<void> owner(std::calloc(size ? size : 1, 1), std::free);
   if (!owner) throw Error(str("no memory for a tensor of ", bytes_text(static_cast<double>(size))));

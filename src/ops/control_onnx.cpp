@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/memory_budget.h"
 #include "ops/control.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -317,6 +318,7 @@ Result<Ids> scan_with_batch_lower(OnnxCall& c) {
   const Dims& scanned = c.type(first_scan).shape;
   if (scanned.size() < 2) throw Error("Scan: scanned inputs need a batch and a sequence dimension");
   int64_t batch = scanned[0], longest = scanned[1];
+  spend_memory(static_cast<uint64_t>(batch) * sizeof(int64_t), "a list of lengths");
   Dims lengths(static_cast<size_t>(batch), longest);
   if (c.has(0)) {
     auto given = c.ints(0);
@@ -325,6 +327,7 @@ Result<Ids> scan_with_batch_lower(OnnxCall& c) {
   }
   std::vector<Ids> parts;  // per result, per item of the batch
   for (int64_t item = 0; item < batch; ++item) {
+    spend_node(0);
     StaticLoop from{.trips = lengths.at(static_cast<size_t>(item)),
                     .scan_axes = Dims(scans, 0),
                     .scan_reverse = c.ints_attr("directions")};

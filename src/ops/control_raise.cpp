@@ -38,6 +38,14 @@ struct RaisedBody {
   }
 };
 
+// n integers: start, start + step, ..
+Tensor counted(int64_t n, int64_t start, int64_t step) {
+  return Tensor::make(DType::i64, {n}, [&](std::byte* data) {
+    for (int64_t i = 0; i < n; ++i)
+      store_int(DType::i64, data, static_cast<size_t>(i), start + i * step);
+  });
+}
+
 // Scan: the iteration's number, where the body uses it, is one more scanned tensor.
 Ids raise_as_scan(OnnxWriter& w, const Loop& a) {
   const Graph& body = *a.body;
@@ -54,9 +62,7 @@ Ids raise_as_scan(OnnxWriter& w, const Loop& a) {
   take(1, 1 + states + scanned);
   if (counts) {
     args[0] = r.b.input("iteration", body.types[body.inputs[0].node]);
-    Dims numbers(static_cast<size_t>(a.trips));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    inputs.push_back(w.ints(numbers));
+    inputs.push_back(w.b.constant(counted(a.trips, 0, 1)));
     s.scan_axes.push_back(0);
     s.scan_reverse.push_back(0);
   } else {
@@ -111,9 +117,8 @@ Ids raise_as_loop(OnnxWriter& w, const Loop& a) {
   for (size_t i = 0; i < a.output_axes.size(); ++i) {
     NodeId& y = made[states + i];
     if (a.output_reverse[i]) {
-      Dims backwards(static_cast<size_t>(a.trips));
-      std::iota(backwards.rbegin(), backwards.rend(), 0);
-      y = w.emit("Gather", {y, w.ints(backwards)}, {{"axis", 0}})[0];
+      NodeId backwards = w.b.constant(counted(a.trips, a.trips - 1, -1));
+      y = w.emit("Gather", {y, backwards}, {{"axis", 0}})[0];
     }
     if (a.output_axes[i] == 0) continue;
     Dims perm(w.type.items[states + i].shape.size() - 1);

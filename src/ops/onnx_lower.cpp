@@ -4,6 +4,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "ir/memory_budget.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
 
@@ -74,6 +75,7 @@ class Lowering {
 
   // One ONNX node: operators by its row, or an `onnx` node. One id per output.
   std::vector<NodeId> lower_node(const OnnxNode& node, Args operands, const std::string& name) {
+    spend_node(name.size());
     auto result = try_lower(node, operands);
     if (result) return std::move(*result);
     deferred.push_back(str(name.empty() ? "a node" : name, " (", node.type, "): ", result.error()));

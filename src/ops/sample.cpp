@@ -221,22 +221,25 @@ NodeId affine_grid_expand(GraphBuilder& b, const AffineGrid& a, Args args) {
       theta.shape() != Dims{a.size[0], static_cast<int64_t>(n), static_cast<int64_t>(n) + 1})
     throw Error(str("theta ", shape_text(theta.shape()), " against size ", shape_text(a.size)));
   auto spatial = std::span(a.size).subspan(2);
-  int64_t points = count(spatial);
-  if (!checked_count(spatial) || points > (int64_t{1} << 22)) throw Error("the grid is absurd");
+  auto points = checked_count(spatial);
+  if (!points) throw Error("the grid is absurd");
   // Homogeneous coordinates of all points, the last dimension first.
-  std::vector<double> base;
-  for (int64_t p = 0; p < points; ++p) {
-    int64_t rest = p;
-    for (size_t d = n; d-- > 0; rest /= spatial[d]) {
-      auto i = static_cast<double>(rest % spatial[d]), extent = static_cast<double>(spatial[d]);
-      base.push_back(!a.align_corners ? (2 * i + 1) / extent - 1
-                     : extent > 1     ? 2 * i / (extent - 1) - 1
-                                      : -1);
+  Dims shape = {*points, static_cast<int64_t>(n) + 1};
+  DType dtype = theta.dtype();
+  Formula grid(b, b.constant(Tensor::make(dtype, shape, [&](std::byte* data) {
+    size_t next = 0;
+    for (int64_t p = 0; p < *points; ++p) {
+      int64_t rest = p;
+      for (size_t d = n; d-- > 0; rest /= spatial[d]) {
+        auto i = static_cast<double>(rest % spatial[d]), extent = static_cast<double>(spatial[d]);
+        store_real(dtype, data, next++,
+                   !a.align_corners ? (2 * i + 1) / extent - 1
+                   : extent > 1     ? 2 * i / (extent - 1) - 1
+                                    : -1);
+      }
+      store_real(dtype, data, next++, 1);
     }
-    base.push_back(1);
-  }
-  Dims shape = {points, static_cast<int64_t>(n) + 1};
-  Formula grid(b, b.constant(Tensor::of_reals(theta.dtype(), shape, base)));
+  })));
   Dims to = {a.size[0]};
   to.insert(to.end(), spatial.begin(), spatial.end());
   to.push_back(static_cast<int64_t>(n));
@@ -250,21 +253,24 @@ struct DeformConv {
   EMEND_FIELDS(strides, dilations, pads, group, offset_group, has_mask)
 };
 
-// Where the kernel's places would read without offsets: [places, n, outputs].
-std::vector<double> regular_places(const DeformConv& a, std::span<const int64_t> kernel,
-                                   std::span<const int64_t> out) {
-  std::vector<double> places;
-  for (int64_t k = 0; k < count(kernel); ++k) {
-    for (size_t d = 0; d < kernel.size(); ++d) {
-      int64_t along = k / count(kernel.subspan(d + 1)) % kernel[d];
-      for (int64_t o = 0; o < count(out); ++o) {
-        int64_t at = o / count(out.subspan(d + 1)) % out[d];
-        places.push_back(
-            static_cast<double>(at * a.strides[d] + along * a.dilations[d] - a.pads[d]));
+// Where the kernel's places would read without offsets: [1, places, n, outputs].
+Tensor regular_places(DType dtype, const DeformConv& a, std::span<const int64_t> kernel,
+                      std::span<const int64_t> out) {
+  Dims shape = {1, count(kernel), static_cast<int64_t>(kernel.size()), count(out)};
+  return Tensor::make(dtype, shape, [&](std::byte* data) {
+    size_t next = 0;
+    for (int64_t k = 0; k < shape[1]; ++k) {
+      for (size_t d = 0; d < kernel.size(); ++d) {
+        int64_t along = k / count(kernel.subspan(d + 1)) % kernel[d];
+        int64_t inner = count(out.subspan(d + 1));
+        for (int64_t o = 0; o < shape[3]; ++o) {
+          int64_t at = o / inner % out[d];
+          int64_t place = at * a.strides[d] + along * a.dilations[d] - a.pads[d];
+          store_real(dtype, data, next++, static_cast<double>(place));
+        }
       }
     }
-  }
-  return places;
+  });
 }
 
 // x, w, offset and maybe mask
@@ -284,7 +290,7 @@ NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
   int64_t groups = xs[0] * a.offset_group;
   if (os[1] != a.offset_group * places * dims) throw Error("wrong number of offsets");
   DType wide = at_least_f32(x.dtype());
-  Tensor base = Tensor::of_reals(wide, {1, places, dims, outputs}, regular_places(a, kernel, out));
+  Tensor base = regular_places(wide, a, kernel, out);
   Formula where_to =
       reshape(cast(offset, wide), {groups, places, dims, outputs}) + Formula(b, b.constant(base));
   std::vector<Formula> coordinates;

@@ -3,6 +3,7 @@
 // from it is the value itself, with its static type.
 #include <algorithm>
 
+#include "ir/memory_budget.h"
 #include "ops/evaluate.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -80,16 +81,22 @@ Value erase_eval(const EvalContext&, const NoAttrs&, Values v) {
 Dims part_sizes(const Tensor* split, int64_t extent) {
   if (split && split->rank() == 1) {
     Dims sizes = split->ints();
-    int64_t sum = 0;
-    for (int64_t s : sizes) sum += s;
-    if (sum != extent || std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; }))
+    int64_t rest = extent;  // counted down, since a sum may overflow
+    bool fits = true;
+    for (int64_t s : sizes) {
+      fits = fits && s >= 0 && s <= rest;
+      rest -= fits ? s : 0;
+    }
+    if (!fits || rest != 0)
       throw Error(str("sizes ", shape_text(sizes), " do not cut a dimension of ", extent));
     return sizes;
   }
   int64_t size = split ? single_integer(*split, "the size of the parts") : 1;
   if (size <= 0) throw Error(str("parts of size ", size, " do not cut a dimension"));
-  Dims sizes;
-  for (int64_t at = 0; at < extent; at += size) sizes.push_back(std::min(size, extent - at));
+  auto parts = static_cast<uint64_t>(extent / size + (extent % size != 0));
+  spend_memory(parts * sizeof(int64_t), "a list of parts");
+  Dims sizes(parts, size);
+  if (extent % size != 0) sizes.back() = extent % size;
   return sizes;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "ir/memory_budget.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -105,8 +106,10 @@ NodeId sum_pool_expand(GraphBuilder& b, const Pool& a, Args args) {
   int64_t channels = b.shape(args[0]).at(1);
   Dims shape = {channels, 1};
   shape.insert(shape.end(), a.kernel.begin(), a.kernel.end());
-  std::vector<double> ones(static_cast<size_t>(count(shape)), 1);
-  NodeId weights = b.constant(Tensor::of_reals(b.dtype(args[0]), shape, ones));
+  DType dtype = b.dtype(args[0]);
+  NodeId weights = b.constant(Tensor::make(dtype, shape, [&](std::byte* data) {
+    for (int64_t i = 0; i < count(shape); ++i) store_real(dtype, data, static_cast<size_t>(i), 1);
+  }));
   return b.op("conv", {args[0], weights}, Conv{a.strides, a.dilations, a.pads, channels});
 }
 
@@ -193,6 +196,8 @@ NodeId avg_pool_expand(GraphBuilder& b, const AveragePool& a, Args args) {
   divisor_shape[0] = divisor_shape[1] = 1;
   if (auto n = checked_count(divisor_shape); !n || *n > kMaxGenerated)
     throw Error(str("a plane of ", shape_text(divisor_shape), " averages"));
+  // Two lists at a time, which grow by doubling.
+  spend_memory(4 * sizeof(double) * static_cast<uint64_t>(count(divisor_shape)), "a list");
   std::vector<double> divisors = {1};
   for (size_t d = 0; d < a.kernel.size(); ++d) {
     std::vector<double> next;

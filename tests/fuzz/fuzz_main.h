@@ -1,19 +1,25 @@
 // What every fuzzer here shares. A harness includes this once and defines
 //   std::vector<std::string> fuzz_corpus();          // well-formed inputs to start from
+//   std::vector<FuzzKind> fuzz_kinds();              // ways to make bad ones of them
 //   uint64_t fuzz_memory_limit(size_t input_size);   // bytes it may hold at once, its stated bound
-//   void fuzz_one(const std::string& input);         // returns, or crashes, or throws on a finding
+//   bool fuzz_one(const std::string& input);         // was it accepted? throws on a finding
 //
-//   NAME --runs N --seconds T --seed S [--first K]   the seeded generator; run K depends on S and K
+//   NAME --runs N --seconds T --seed S [--first K]   the corpus as it is, then the seeded
+//   generator;
+//                                                    run K depends on S and K alone
 //   NAME FILE...                                     runs these inputs, for reproduction
 // Built with clang and EMEND_LIBFUZZER it is libFuzzer's main instead, over the same fuzz_one.
 //
-// A finding is a crash, an exception out of fuzz_one, a run of over a second, or more memory than
-// stated. The input is then in NAME.finding, and the line to repeat it on standard error.
+// A finding is a crash, an exception out of fuzz_one, a run of over a second of processor time
+// (four under the sanitizers, which slow programs down), or more memory than stated. The input is
+// then in NAME.finding, and the line to repeat it on standard error. At the end it prints how many
+// inputs there were of each kind, and how many of them were refused.
 #pragma once
 
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,15 +30,22 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "fuzz/mutate_bytes.h"
 
+struct FuzzKind {
+  std::string name;
+  std::function<std::string(emend::ByteMutator&, const std::vector<std::string>& corpus)> make;
+};
+
 std::vector<std::string> fuzz_corpus();
+std::vector<FuzzKind> fuzz_kinds();
 uint64_t fuzz_memory_limit(size_t input_size);
-void fuzz_one(const std::string& input);
+bool fuzz_one(const std::string& input);
 
 #ifdef EMEND_LIBFUZZER
 
@@ -84,24 +97,39 @@ inline void on_signal(int signal) {
   ::raise(signal);
 }
 
-// One input under all limits; false for a finding.
-inline bool run_one(const std::string& input) {
+#if defined(__SANITIZE_ADDRESS__)
+constexpr double kMaxSeconds = 4;
+#else
+constexpr double kMaxSeconds = 1;
+#endif
+
+enum class Outcome { accepted, refused, finding };
+
+// SIGPROF after so many seconds of this process, however busy the machine is; 0 for never.
+inline void limit_processor(time_t seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = seconds;
+  ::setitimer(ITIMER_PROF, &timer, nullptr);
+}
+
+// One input under all limits.
+inline Outcome run_one(const std::string& input) {
   current.input = &input;
-  constexpr unsigned kHang = 60;  // seconds; a mere excess over one is told without dying
-  ::alarm(kHang);
+  limit_processor(10);  // a mere excess over kMaxSeconds is told without dying
   const int64_t before = held;
   most_held = before;
   const std::clock_t start = std::clock();  // of this process: the machine may be busy
   std::string finding;
+  bool accepted = false;
   try {
-    fuzz_one(input);
+    accepted = fuzz_one(input);
   } catch (const std::exception& e) {
     finding = e.what();
   }
   const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const auto used = static_cast<uint64_t>(most_held - before);
-  ::alarm(0);
-  if (took > 1) finding = "took " + std::to_string(took) + " s";
+  limit_processor(0);
+  if (took > kMaxSeconds) finding = "took " + std::to_string(took) + " s";
   if (used > fuzz_memory_limit(input.size())) {
     finding =
         "held " + std::to_string(used) + " bytes for an input of " + std::to_string(input.size());
@@ -111,8 +139,18 @@ inline bool run_one(const std::string& input) {
     report_finding();
   }
   current.input = nullptr;
-  return finding.empty();
+  return !finding.empty() ? Outcome::finding : accepted ? Outcome::accepted : Outcome::refused;
 }
+
+struct Tally {
+  uint64_t runs = 0, refused = 0;
+  // False for a finding.
+  bool add(Outcome o) {
+    ++runs;
+    if (o == Outcome::refused) ++refused;
+    return o != Outcome::finding;
+  }
+};
 
 }  // namespace emend::fuzz
 
@@ -131,7 +169,7 @@ size_t __sanitizer_get_allocated_size(const volatile void*);
 namespace emend::fuzz {
 
 inline void watch() {
-  for (const int signal : {SIGABRT, SIGALRM}) ::signal(signal, on_signal);
+  for (const int signal : {SIGABRT, SIGPROF}) ::signal(signal, on_signal);
   __sanitizer_set_death_callback(report_finding);
   __sanitizer_install_malloc_and_free_hooks(
       [](const volatile void*, size_t size) { count_allocated(size); },
@@ -187,7 +225,7 @@ void free(void* p) noexcept {
 
 namespace emend::fuzz {
 inline void watch() {
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGALRM}) ::signal(signal, on_signal);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGPROF}) ::signal(signal, on_signal);
 }
 }  // namespace emend::fuzz
 
@@ -210,20 +248,38 @@ int main(int argc, char** argv) {
     } else {
       std::ifstream in(arg, std::ios::binary);
       if (!in) return std::fprintf(stderr, "cannot read %s\n", argv[i]), 2;
-      if (!fuzz::run_one(std::string(std::istreambuf_iterator<char>(in), {}))) return 1;
+      const std::string input(std::istreambuf_iterator<char>(in), {});
+      if (fuzz::run_one(input) == fuzz::Outcome::finding) return 1;
       runs = 0;
     }
   }
+  if (runs == 0) return 0;
   const std::vector<std::string> corpus = fuzz_corpus();
+  const std::vector<FuzzKind> kinds = fuzz_kinds();
+  std::vector<fuzz::Tally> tallies(kinds.size());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  fuzz::current.seed = seed;
+  fuzz::Tally well_formed;
+  for (size_t i = 0; first == 0 && i < corpus.size(); ++i) {
+    if (!well_formed.add(fuzz::run_one(corpus[i]))) return 1;
+  }
   uint64_t run = first;
   for (; run < first + runs && std::chrono::steady_clock::now() < end; ++run) {
-    fuzz::current.seed = seed;
     fuzz::current.run = run;
-    if (!fuzz::run_one(ByteMutator(seed, run).mutate(corpus))) return 1;
+    ByteMutator random(seed, run);
+    // The first kind is made as often as all others together.
+    const size_t kind =
+        random.below(2) || kinds.size() == 1 ? 0 : 1 + random.below(kinds.size() - 1);
+    if (!tallies[kind].add(fuzz::run_one(kinds[kind].make(random, corpus)))) return 1;
   }
-  std::printf("%llu runs from %zu inputs, seed %llu: nothing found\n",
-              static_cast<unsigned long long>(run - first), corpus.size(),
+  const auto print = [](const std::string& name, const fuzz::Tally& t) {
+    std::printf("%-20s %8llu runs %8llu refused\n", name.c_str(),
+                static_cast<unsigned long long>(t.runs),
+                static_cast<unsigned long long>(t.refused));
+  };
+  print("the corpus as it is", well_formed);
+  for (size_t k = 0; k < kinds.size(); ++k) print(kinds[k].name, tallies[k]);
+  std::printf("%llu runs, seed %llu: nothing found\n", static_cast<unsigned long long>(run - first),
               static_cast<unsigned long long>(seed));
 }
 

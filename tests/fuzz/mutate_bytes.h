@@ -34,6 +34,24 @@ class ByteMutator {
     return text;
   }
 
+  // Numbers at which things tend to break.
+  uint64_t telling_number() {
+    switch (below(6)) {
+      case 0:
+        return below(4);
+      case 1:
+        return uint64_t{1} << below(64);
+      case 2:
+        return (uint64_t{1} << below(64)) - 1;
+      case 3:
+        return ~(uint64_t{1} << below(64));
+      case 4:
+        return below(300);
+      default:
+        return rng_.bits();
+    }
+  }
+
  private:
   struct WireField {
     uint64_t number = 0;
@@ -91,23 +109,6 @@ class ByteMutator {
       if (f.type != 0) out += f.bytes;
     }
     return out;
-  }
-
-  uint64_t telling_number() {
-    switch (below(6)) {
-      case 0:
-        return below(4);
-      case 1:
-        return uint64_t{1} << below(64);
-      case 2:
-        return (uint64_t{1} << below(64)) - 1;
-      case 3:
-        return ~(uint64_t{1} << below(64));
-      case 4:
-        return below(300);
-      default:
-        return rng_.bits();
-    }
   }
 
   std::optional<std::string> change_message(const std::string& text, const std::string& donor,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "fuzz/fuzz_main.h"
+#include "fuzz/scratch_folder.h"
 #include "onnx/external.h"
 #include "onnx/read.h"
 #include "onnx/tensor_data.h"
@@ -19,23 +20,6 @@ namespace fs = std::filesystem;
 using emend::Error;
 using emend::SharedBytes;
 using namespace emend::onnx;
-
-// What external references may find: a file, a folder, a way out.
-const fs::path& data_folder() {
-  static const struct Folder {
-    Folder() {
-      std::string pattern = (fs::temp_directory_path() / "emend_fuzz_XXXXXX").string();
-      if (!::mkdtemp(pattern.data())) throw Error("no scratch folder");
-      path = pattern;
-      fs::create_directory(path / "sub");
-      std::ofstream(path / "w.bin") << std::string(8192, 'w');
-      fs::create_symlink("/etc/passwd", path / "out");
-    }
-    ~Folder() { fs::remove_all(path); }
-    fs::path path;
-  } folder;
-  return folder.path;
-}
 
 void check_tensors(const Model& model) {
   for (const Tensor& t : model.graph.initializer) {
@@ -94,13 +78,17 @@ std::vector<std::string> fuzz_corpus() {
   return corpus;
 }
 
+std::vector<FuzzKind> fuzz_kinds() {
+  return {{"damaged", [](emend::ByteMutator& r, const auto& corpus) { return r.mutate(corpus); }}};
+}
+
 // The reader's own bound; lists that grow hold up to three times what they need; the harness keeps
 // four copies of the input, and twice the model's bytes written.
 uint64_t fuzz_memory_limit(size_t input_size) {
   return 3 * (kFreeBytes + kBytesPerByte * input_size) + 64 * input_size + (4 << 20);
 }
 
-void fuzz_one(const std::string& input) {
+bool fuzz_one(const std::string& input) {
   check_round_trip(input, [](const SharedBytes& b) { return read_model(b, "fuzz"); });
   check_round_trip(input, [](const SharedBytes& b) { return read_tensor(b, "fuzz"); });
   check_round_trip(input, [](const SharedBytes& b) { return read_sequence(b, "fuzz"); });
@@ -108,8 +96,10 @@ void fuzz_one(const std::string& input) {
   try {
     Model model = read_model(SharedBytes::adopt(std::string(input)), "fuzz");
     check_tensors(model);
-    attach_external(model, data_folder());
+    attach_external(model, emend::fuzz::scratch_folder());
     check_tensors(model);
+    return true;
   } catch (const Error&) {
+    return false;
   }
 }

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ir/tensor_budget.h"
+#include "ir/memory_budget.h"
 #include "ops/evaluate.h"
 #include "support/onnx_models.h"
 #include "support/onnx_samples.h"
@@ -160,8 +160,9 @@ TEST(Import, AFewBytesDoNotMakeALargeTensor) {
                                   {value_info("y", {1})});
   sparse.graph.sparse_initializer = {
       {float_tensor("w", 2, 5), int_tensor("", {0, 1}), {int64_t{1} << 30}}};
-  EXPECT_NE(complaint(sparse).find("test.onnx: tensor \"w\": asks for a tensor of 4 GiB"),
-            std::string::npos)
+  EXPECT_NE(
+      complaint(sparse).find("test.onnx: tensor \"w\": unfolds to too much: a tensor takes 4 GiB"),
+      std::string::npos)
       << complaint(sparse);
   // Each one alone would be small enough.
   onnx::Model ranges = onnx_model({}, {}, {});
@@ -171,15 +172,16 @@ TEST(Import, AFewBytesDoNotMakeALargeTensor) {
     ranges.graph.node.push_back(onnx_node("Range", {"from", "to", "by"}, {y}));
     ranges.graph.output.push_back(value_info(y, {10'000'000}));
   }
-  EXPECT_NE(complaint(ranges).find("test.onnx: node b (Range): asks for a tensor of"),
-            std::string::npos)
+  EXPECT_NE(
+      complaint(ranges).find("test.onnx: node b (Range): unfolds to too much: a tensor takes"),
+      std::string::npos)
       << complaint(ranges);
 }
 
-TEST(Import, BudgetsOfTensorsNest) {
-  const TensorBudget outer(100);
+TEST(Import, BudgetsNest) {
+  const MemoryBudget outer(100);
   {
-    const TensorBudget inner(1000);  // cannot widen what is around it
+    const MemoryBudget inner(1000);  // cannot widen what is around it
     Tensor::zeros(DType::f32, {20});
     EXPECT_THROW(Tensor::zeros(DType::f32, {6}), Error);
   }
