@@ -55,8 +55,9 @@ Verdict compare(const Graph& a, const Graph& b, const CompareOptions& options = 
 Verdict::Worst worst_difference(const Graph& names, std::span<const Value> a,
                                 std::span<const Value> b);
 
-// Values for the inputs of a program: normal floats, small integers, bools; the same for equal
-// seeds.
+// Values that every operator can take: normal floats, zeros and ones; the same for equal seeds.
+// Each input has a stream of its own.
+Tensor random_tensor(const Type& type, uint64_t seed, uint64_t stream, double scale = 1);
 std::vector<Value> random_inputs(const Graph& g, uint64_t seed, double scale = 1);
 
 }  // namespace emend

@@ -13,33 +13,32 @@ std::string_view to_text(Verdict::Kind k) {
   return kNames[static_cast<size_t>(k)];
 }
 
+Tensor random_tensor(const Type& type, uint64_t seed, uint64_t stream, double scale) {
+  if (type.dtype == DType::string) return Tensor::zeros(type.dtype, type.shape);
+  bool complex = is_complex(type.dtype);
+  DType part = type.dtype == DType::c64    ? DType::f32
+               : type.dtype == DType::c128 ? DType::f64
+                                           : type.dtype;
+  auto n = static_cast<size_t>(count(type.shape)) * (complex ? 2 : 1);
+  return Tensor::make(type.dtype, type.shape, [&](std::byte* data) {
+    for (size_t i = 0; i < n; ++i) {
+      if (is_float(part)) {
+        store_real(part, data, i, scale * random_normal(seed, stream, i));
+      } else {
+        // Small enough to be an index into most tables, different enough to tell places apart.
+        store_int(part, data, i, static_cast<int64_t>(random_bits(seed, stream, i) % 2));
+      }
+    }
+  });
+}
+
 std::vector<Value> random_inputs(const Graph& g, uint64_t seed, double scale) {
   std::vector<Value> inputs;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Type& t = g.types[g.inputs[i].node];
     if (!t.is_tensor())
       throw Error(str("input ", g.inputs[i].name, " is ", to_text(t), ": give it a value"));
-    if (t.dtype == DType::string) {
-      inputs.emplace_back(Tensor::zeros(t.dtype, t.shape));
-      continue;
-    }
-    inputs.emplace_back(Tensor::make(t.dtype, t.shape, [&](std::byte* data) {
-      int64_t n = count(t.shape);
-      for (int64_t e = 0; e < n; ++e) {
-        auto at = static_cast<size_t>(e);
-        auto counter = static_cast<uint64_t>(e);
-        if (is_float(t.dtype)) {
-          store_real(t.dtype, data, at, scale * random_normal(seed, i, counter));
-        } else if (is_complex(t.dtype)) {
-          DType part = t.dtype == DType::c64 ? DType::f32 : DType::f64;
-          store_real(part, data, 2 * at, scale * random_normal(seed, i, 2 * counter));
-          store_real(part, data, 2 * at + 1, scale * random_normal(seed, i, 2 * counter + 1));
-        } else {
-          // Small enough to be an index into most tables, different enough to tell places apart.
-          store_int(t.dtype, data, at, static_cast<int64_t>(random_bits(seed, i, counter) % 2));
-        }
-      }
-    }));
+    inputs.emplace_back(random_tensor(t, seed, i, scale));
   }
   return inputs;
 }
