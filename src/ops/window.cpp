@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 
-#include "ir/memory_budget.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -196,20 +195,28 @@ NodeId avg_pool_expand(GraphBuilder& b, const AveragePool& a, Args args) {
   divisor_shape[0] = divisor_shape[1] = 1;
   if (auto n = checked_count(divisor_shape); !n || *n > kMaxGenerated)
     throw Error(str("a plane of ", shape_text(divisor_shape), " averages"));
-  // Two lists at a time, which grow by doubling.
-  spend_memory(4 * sizeof(double) * static_cast<uint64_t>(count(divisor_shape)), "a list");
-  std::vector<double> divisors = {1};
+  // How many elements count is a product over the dimensions.
+  std::vector<std::vector<double>> counts;
+  bool equal = true;
   for (size_t d = 0; d < a.kernel.size(); ++d) {
-    std::vector<double> next;
-    auto counts = window_counts(a, d, x[d + 2], divisor_shape[d + 2]);
-    for (double before : divisors)
-      for (double c : counts) next.push_back(before * c);
-    divisors = std::move(next);
+    counts.push_back(window_counts(a, d, x[d + 2], divisor_shape[d + 2]));
+    equal =
+        equal && std::ranges::adjacent_find(counts[d], std::not_equal_to<>()) == counts[d].end();
   }
-  bool equal = std::ranges::adjacent_find(divisors, std::not_equal_to<>()) == divisors.end();
-  NodeId divisor = equal && !divisors.empty()
-                       ? b.scalar(divisors[0], b.dtype(sum))
-                       : b.constant(Tensor::of_reals(b.dtype(sum), divisor_shape, divisors));
+  auto count_at = [&](int64_t position) {
+    double product = 1;
+    for (size_t d = counts.size(); d-- > 0; position /= divisor_shape[d + 2])
+      product *= counts[d][static_cast<size_t>(position % divisor_shape[d + 2])];
+    return product;
+  };
+  DType dtype = b.dtype(sum);
+  int64_t positions = count(divisor_shape);
+  NodeId divisor = equal && positions > 0
+                       ? b.scalar(count_at(0), dtype)
+                       : b.constant(Tensor::make(dtype, divisor_shape, [&](std::byte* data) {
+                           for (int64_t i = 0; i < positions; ++i)
+                             store_real(dtype, data, static_cast<size_t>(i), count_at(i));
+                         }));
   return b.op("div", {sum, divisor});
 }
 

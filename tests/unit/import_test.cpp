@@ -178,6 +178,58 @@ TEST(Import, AFewBytesDoNotMakeALargeTensor) {
       << complaint(ranges);
 }
 
+// Sizes that only make trouble if something is made of every element while types are inferred.
+TEST(Import, LargeShapesTakeNoMemoryUntilTheyRun) {
+  const auto imported = [](std::vector<onnx::ValueInfo> inputs, onnx::Node node,
+                           std::vector<onnx::Tensor> constants = {}) {
+    onnx::Model m = onnx_model(std::move(inputs), {std::move(node)}, {value_info("y", {})});
+    m.graph.initializer = std::move(constants);
+    m.graph.output[0].type->value = {};
+    m.opset_import = {{"", 22}};
+    return complaint(m);
+  };
+  const int64_t large = int64_t{1} << 20;
+  onnx::ValueInfo target = value_info("t", {1});
+  std::get<onnx::TensorType>(target.type->value).elem_type = onnx::DataType::kInt64;
+  EXPECT_EQ(imported({value_info("x", {1, 128 * large}), target},
+                     onnx_node("SoftmaxCrossEntropyLoss", {"x", "t"}, {"y"})),
+            "");
+  const auto refused = [](const std::string& said) {
+    EXPECT_NE(said.find("unfolds to too much"), std::string::npos) << said;
+  };
+  // A million parts are a list, and made when it runs; so many more are not even that.
+  const auto split = onnx_node("SplitToSequence", {"x"}, {"y"}, {onnx::int_attribute("axis", 0)});
+  EXPECT_EQ(imported({value_info("x", {large, 1024})}, split), "");
+  refused(imported({value_info("x", {large * large, 1})}, split));
+  refused(imported({value_info("x", {1, 2, 3})}, onnx_node("AffineGrid", {"x", "size"}, {"y"}),
+                   {int_tensor("size", {1, 1, large, large})}));
+  refused(imported({value_info("x", {1, 1, 4, 4}), value_info("w", {1, 1, 1, 1}),
+                    value_info("o", {1, 2, large, large})},
+                   onnx_node("DeformConv", {"x", "w", "o"}, {"y"})));
+}
+
+TEST(Import, FunctionsThatCallFunctionsDoNotUnfoldWithoutEnd) {
+  onnx::Model m = onnx_model({value_info("x", {2})}, {}, {value_info("y", {2})});
+  std::string callee = "Neg", domain = "";
+  for (int level = 0; level < 40; ++level) {
+    onnx::Function f;
+    f.name = str("f", level);
+    f.domain = "local";
+    f.input = {"a"};
+    f.output = {"c"};
+    f.opset_import = {{"", 17}, {"local", 1}};
+    f.node = {onnx_node(callee, {"a"}, {"b"}), onnx_node(callee, {"b"}, {"c"})};
+    for (onnx::Node& n : f.node) n.domain = domain;
+    callee = f.name;
+    domain = f.domain;
+    m.functions.push_back(f);
+  }
+  m.opset_import.push_back({"local", 1});
+  m.graph.node = {onnx_node(callee, {"x"}, {"y"})};
+  m.graph.node[0].domain = "local";
+  EXPECT_NE(complaint(m).find("unfolds to too much: another node"), std::string::npos);
+}
+
 TEST(Import, BudgetsNest) {
   const MemoryBudget outer(100);
   {
