@@ -88,7 +88,7 @@ class Assembler {
   void launch(const NodeGroup& group, const Candidate& c) {
     Outline o = outlined(g_, group);
     KernelCode code = kernel_named(catalogue_, c.kernel).emit(o.graph, c, target_);
-    Step s{.kind = Step::Kind::launch, .label = label(group)};
+    Step s{.kind = Step::Kind::launch, .tasks = code.tasks, .label = label(group)};
     auto [it, fresh] = kernels_.try_emplace(code.entry, p_.kernels.size());
     if (fresh) p_.kernels.push_back(std::move(code));
     s.kernel = it->second;

@@ -37,6 +37,7 @@ struct Buffer {
 struct Step {
   enum class Kind : uint8_t { launch, host, copy } kind = Kind::launch;
   size_t kernel = 0;  // launch: index into Program::kernels
+  int64_t tasks = 1;  // launch: how many of the kernel; the same text may serve several sizes
   NodeId node;        // host: a node of Program::graph, evaluated by the reference
   std::vector<BufferId> loads, stores;
   std::string label;  // for reports: the model's names of what it computes

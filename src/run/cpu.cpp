@@ -118,8 +118,7 @@ struct CpuProgram::Impl {
 
   void part(const Instance& i, size_t s, int thread, int threads, int32_t* fault) const {
     const Step& step = program.steps[s];
-    int64_t tasks = program.kernels[step.kernel].tasks;
-    int64_t first = tasks * thread / threads, last = tasks * (thread + 1) / threads;
+    int64_t first = step.tasks * thread / threads, last = step.tasks * (thread + 1) / threads;
     if (first < last) kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
   }
 
