@@ -23,11 +23,13 @@ Formula split_heads(const Formula& x, int64_t heads) {
 
 Formula merge_heads(const Formula& x) {
   Dims s = x.shape();
+  if (s.size() != 4) throw Error(str(shape_text(s), " is not [batch, heads, length, size]"));
   return reshape(transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
 Formula repeat_heads(const Formula& x, int64_t heads) {
   Dims s = x.shape();
+  if (s.size() != 4) throw Error(str(shape_text(s), " is not [batch, heads, length, size]"));
   if (s[1] == heads) return x;
   if (s[1] < 1 || heads % s[1] != 0)
     throw Error(str(heads, " query heads do not share ", s[1], " key heads evenly"));

@@ -156,7 +156,8 @@ Result<std::vector<NodeId>> reshape_lower(OnnxCall& c) {
   if (!shape) return Failure{shape.error()};
   const Dims& from = c.type(0).shape;
   bool allow_zero = c.int_attr("allowzero", 0) != 0;
-  int64_t known = 1, unknown = -1;
+  Dims known;
+  int64_t unknown = -1;
   for (size_t i = 0; i < shape->size(); ++i) {
     int64_t& d = (*shape)[i];
     if (d == 0 && !allow_zero && i < from.size()) d = from[i];
@@ -165,9 +166,11 @@ Result<std::vector<NodeId>> reshape_lower(OnnxCall& c) {
     else if (d < 0)
       throw Error(str("Reshape to ", shape_text(*shape), " is not a shape"));
     else
-      known *= d;
+      known.push_back(d);
   }
-  if (unknown >= 0) (*shape)[static_cast<size_t>(unknown)] = known ? count(from) / known : 0;
+  auto rest = checked_count(known);
+  if (!rest) throw Error(str("Reshape to ", shape_text(*shape), " is absurd"));
+  if (unknown >= 0) (*shape)[static_cast<size_t>(unknown)] = *rest ? count(from) / *rest : 0;
   return one(c.b.op("reshape", {c.inputs[0]}, Reshape{*shape}));
 }
 

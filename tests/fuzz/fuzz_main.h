@@ -164,6 +164,10 @@ void __sanitizer_set_death_callback(void (*callback)());
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                               void (*on_free)(const volatile void*));
 size_t __sanitizer_get_allocated_size(const volatile void*);
+// Undefined behaviour ends like everything else that breaks, so that its input is told.
+__attribute__((used)) const char* __ubsan_default_options() {
+  return "abort_on_error=1:print_stacktrace=1";
+}
 }
 
 namespace emend::fuzz {
