@@ -1,8 +1,8 @@
 // Every model of ONNX's suite and of the zoo through both notations. As text: print and parse give
 // the same program and again the same text. As a file: import, export and import give a program
-// that is the same, or, where an operator is written as several, one that computes the same and
-// changes no more the second time. That written files are valid for others is
-// tests/oracle/test_onnx_roundtrip.py's part.
+// that is the same, or one that computes the same and changes no more the second time (an operator
+// written as several, an attribute rounded to the file's single precision). That written files are
+// valid for others is tests/oracle/test_onnx_roundtrip.py's part.
 #include <gtest/gtest.h>
 
 #include <algorithm>
