@@ -108,7 +108,9 @@ class Sweep {
     for (NodeId o : operands) key.args.push_back(o);
     auto& bucket = expressions_[hash(key)];
     for (auto& [known, id] : bucket) {
-      if (known == key) return id;
+      if (known != key) continue;
+      auto it = joined_.find(id);
+      return it == joined_.end() ? id : it->second;
     }
     bucket.emplace_back(key, next_class_);
     return next_class_++;
@@ -240,22 +242,25 @@ class Sweep {
         own = number(side->g, n, side->classes);
         if (!side->g.types[n].is_tensor() || !known.insert(own).second) continue;
         auto& alike_types = by_type[to_text(side->g.types[n])];
-        if (!side->g.is_constant(n)) join(*side, n, alike_types, v);
-        if (own == number(side->g, n, side->classes)) alike_types.push_back({side, n});
+        if (side->g.is_constant(n) || !join(*side, n, alike_types, v))
+          alike_types.push_back({side, n});
       }
     }
   }
 
-  void join(const Side& side, NodeId n, const std::vector<Representative>& others, Verdict& v) {
+  bool join(const Side& side, NodeId n, const std::vector<Representative>& others, Verdict& v) {
     int tries = 0;
     for (const Representative& r : others) {
-      if (tries == 4) return;
+      if (tries == 4) break;
       if (!alike(r.side->prints[r.node], side.prints[n])) continue;
       ++tries;
       if (!prove(*r.side, r.node, side, n, v)) continue;
-      side.classes[n] = r.side->classes[r.node];
-      return;
+      int now = r.side->classes[r.node];
+      joined_[side.classes[n]] = now;  // the same expression elsewhere has this value too
+      side.classes[n] = now;
+      return true;
     }
+    return false;
   }
 
   static std::set<int> classes_behind(const Side& s, NodeId root) {
@@ -278,16 +283,14 @@ class Sweep {
     std::set<int> cut = classes_behind(x, m), behind_n = classes_behind(y, n);
     std::erase_if(cut, [&](int c) { return !behind_n.contains(c); });
     for (int attempt = 0; attempt < 12; ++attempt) {
-      std::map<int, NodeId>
-          used;  // values of the cut that a region reads, inputs and constants aside
+      std::set<int> used;  // values of the cut that a region reads, inputs and constants aside
       auto leaf = [&](const Side& s, NodeId at) {
         int own = s.classes[at];
         if (s.g.nodes[at].op == kInputOp) return own;
         if (!cut.contains(own) || !s.g.types[at].is_tensor()) return -1;
         // A shared constant is a leaf like any other value, except small ones: 0, 1, eps.
         if (s.g.is_constant(at)) return s.g.constant(at).count() > 1 ? own : -1;
-        auto& latest = used[own];
-        if (!latest.valid() || latest < at) latest = at;
+        used.insert(own);
         return own;
       };
       auto rm = region_of(x.g, m, [&](NodeId at) { return at == m ? -1 : leaf(x, at); });
@@ -300,8 +303,7 @@ class Sweep {
         return true;
       }
       if (used.empty()) return false;
-      auto later = [](const auto& p, const auto& q) { return p.second < q.second; };
-      cut.erase(std::max_element(used.begin(), used.end(), later)->first);
+      cut.erase(*used.rbegin());  // values are numbered after those they are computed from
     }
     return false;
   }
@@ -326,6 +328,7 @@ class Sweep {
   IdVec<NodeId, Print> prints_a_, prints_b_;
   std::map<uint64_t, std::vector<std::pair<Node, int>>> expressions_;
   std::map<uint64_t, std::vector<std::pair<Tensor, int>>> constants_;
+  std::map<int, int> joined_;  // classes of expressions that were proven equal to an earlier class
   int next_class_ = 0;
   std::string note_;
 };
