@@ -42,10 +42,12 @@ uint64_t step_of(uint64_t repetition, int64_t step) {
 
 Value evaluate_node(const EvalContext& c, std::span<const Value> values) {
   const OpDef& def = *c.def;
-  // Strings have no arithmetic; where a record has a hand-written function for them, it is used.
+  // A hand-written function beside a meaning is for strings, which have no arithmetic, or moves
+  // elements faster.
   auto holds_strings = [](const Type& t) { return t.is_tensor() && t.dtype == DType::string; };
-  bool strings = def.eval && (holds_strings(c.type) || std::ranges::any_of(c.types, holds_strings));
-  if ((def.means || !def.body.empty()) && !strings) {
+  bool strings = holds_strings(c.type) || std::ranges::any_of(c.types, holds_strings);
+  bool by_hand = def.eval && (strings || def.has(raw_moves));
+  if ((def.means || !def.body.empty()) && !by_hand) {
     std::vector<Tensor> operands;
     for (const Value& v : values) operands.push_back(v.tensor);
     return evaluate_meaning(meaning_of(def, c.attrs, c.types), c.arithmetic, c.types, operands,

@@ -9,6 +9,7 @@
 #include "ops/contraction_eval.h"
 #include "ops/meaning.h"
 #include "ops/meaning_runs.h"
+#include "ops/running.h"
 #include "ops/stored.h"
 
 namespace emend {
@@ -378,6 +379,35 @@ class BlockEvaluator {
   std::vector<T> reduced_;
 };
 
+// Rows beside the axis are carried along it.
+template <class T>
+void evaluate_running(const Meaning& m, const Running& running, const Stored& operand, DType result,
+                      std::byte* out) {
+  using A = typename Accumulator<T>::type;
+  auto extents = std::span(m.out);
+  int64_t extent = m.out[running.axis], outer = count(extents.first(running.axis));
+  auto inner = static_cast<size_t>(count(extents.subspan(running.axis + 1)));
+  std::vector<T> row(inner);
+  std::vector<A> carried(inner);
+  auto carry_in = [&](int64_t at) {
+    with_loader<T>(operand, [&](auto load) {
+      for (size_t i = 0; i < inner; ++i) row[i] = load(at + static_cast<int64_t>(i));
+    });
+    accumulate(m.reduce, false, inner, row.data(), carried.data());
+  };
+  for (int64_t o = 0; o < outer; ++o) {
+    std::fill(carried.begin(), carried.end(), neutral<A>(m.reduce, result));
+    for (int64_t step = 0; step < extent; ++step) {
+      int64_t place = running.from_end ? extent - 1 - step : step;
+      int64_t at = (o * extent + place) * static_cast<int64_t>(inner);
+      if (!running.exclusive) carry_in(at);
+      for (size_t i = 0; i < inner; ++i) row[i] = static_cast<T>(carried[i]);
+      store_run(result, out, static_cast<size_t>(at), inner, row.data());
+      if (running.exclusive) carry_in(at);
+    }
+  }
+}
+
 // Runs shorter than this are not worth their bookkeeping.
 inline constexpr int64_t kShortRun = 4;
 
@@ -388,6 +418,11 @@ void evaluate_as(const Meaning& m, std::span<const Stored> operands, DType resul
     if (auto plan = plan_contraction(m)) {
       return ContractionEvaluator<T>(m, *plan, operands, result, out).run();
     }
+  }
+  if (m.reads.size() == 1 && !m.reduced.empty()) {
+    const Stored& operand = operands[static_cast<size_t>(m.reads[0].operand)];
+    if (auto running = as_running(m, operand.shape))
+      return evaluate_running<T>(m, *running, operand, result, out);
   }
   auto runs = plan_runs(m, operands);
   if (runs && runs->length < std::min(kShortRun, count(m.out))) runs.reset();

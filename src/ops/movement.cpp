@@ -8,6 +8,7 @@
 #include "ops/evaluate.h"
 #include "ops/families.h"
 #include "ops/table.h"
+#include "ops/tensor_parts.h"
 
 namespace emend {
 namespace {
@@ -112,19 +113,12 @@ Meaning concat_means(const Axis& a, Types in) {
   return m;
 }
 
-// Whole runs of bytes, operand after operand: for types that the body cannot hold (strings).
-Value concat_strings(const EvalContext& c, const Axis& a, std::span<const Value> v) {
-  auto k = static_cast<size_t>(normal_axis(a.axis, v[0].tensor.rank()).value_or_throw());
-  Dims outer(c.type.shape.begin(), c.type.shape.begin() + static_cast<int64_t>(k));
-  std::vector<std::string> all;
-  for (int64_t o = 0; o < count(outer); ++o) {
-    for (const Value& part : v) {
-      const auto& items = part.tensor.strings();
-      int64_t run = part.tensor.count() / std::max<int64_t>(count(outer), 1);
-      all.insert(all.end(), items.begin() + o * run, items.begin() + (o + 1) * run);
-    }
-  }
-  return Tensor::of_strings(c.type.shape, std::move(all));
+// Whole runs of elements, operand after operand: what the meaning says, faster, and for strings
+// too.
+Value concat_eval(const EvalContext&, const Axis& a, std::span<const Value> v) {
+  std::vector<Tensor> parts;
+  for (const Value& part : v) parts.push_back(part.tensor);
+  return joined(parts, normal_axis(a.axis, parts[0].rank()).value_or_throw());
 }
 
 NodeId split_expand(GraphBuilder& b, const Split& a, Args args) {
@@ -445,9 +439,10 @@ std::vector<OpDef> movement_ops() {
            .min_args = 1,
            .max_args = -1,
            .kind = Kind::movement,
+           .traits = raw_moves,
            .infer = concat_infer,
            .means = concat_means,
-           .eval = concat_strings,
+           .eval = concat_eval,
            .onnx = {{.type = "Concat",
                      .lower = concat_lower,
                      .raise =

@@ -113,6 +113,12 @@ TEST(Evaluate, EveryWayGivesTheDefinedValue) {
       {"broadcast", {{4, 1, 9}}, to_attrs(Broadcast{{2, 4, 6, 9}})},
       {"concat", {{2, 3, 4}, {2, 1, 4}, {2, 5, 4}}, to_attrs(Axis{1})},
       {"concat", {{2, 3}, {2, 9}, {2, 1}}, to_attrs(Axis{1})},
+      // running sums: along every axis, both ways, with and without the position itself
+      {"cum_sum", {{7}}, {}},
+      {"cum_sum", {{2, 5, 3}}, Attrs({{"axis", 1}})},
+      {"cum_sum", {{2, 5, 3}}, Attrs({{"axis", -1}, {"reverse", true}})},
+      {"cum_sum", {{4, 6}}, Attrs({{"axis", 0}, {"exclusive", true}})},
+      {"cum_sum", {{4, 6}}, Attrs({{"axis", 1}, {"exclusive", true}, {"reverse", true}})},
       // reductions along the first, middle, last and all axes
       {"reduce_sum", {{5, 6, 300}}, axes({2})},
       {"reduce_max", {{5, 6, 300}}, axes({0})},
