@@ -139,31 +139,21 @@ Type Sizes::input_type(const onnx::ValueInfo& input) const {
 }
 
 Type Sizes::known_type(const onnx::Type& t) const {
-  if (auto* tensor = std::get_if<onnx::TensorType>(&t.value)) {
-    auto dtype = dtype_from_onnx(static_cast<int>(tensor->elem_type));
-    if (!dtype) return Type::any();
-    if (!tensor->shape || overridden_) return unshaped(*dtype);
-    Dims shape;
-    for (const auto& d : tensor->shape->dim) {
+  return type_from_onnx(t, [this](DType dtype, const onnx::Shape* shape) {
+    if (!shape || overridden_) return unshaped(dtype);
+    Dims dims;
+    for (const auto& d : shape->dim) {
       if (auto* size = std::get_if<int64_t>(&d.value)) {
-        shape.push_back(*size);
+        dims.push_back(*size);
       } else if (auto* name = std::get_if<std::string>(&d.value);
                  name && symbols_.contains(*name)) {
-        shape.push_back(symbols_.at(*name));
+        dims.push_back(symbols_.at(*name));
       } else {
-        return unshaped(*dtype);
+        return unshaped(dtype);
       }
     }
-    return checked_count(shape) ? Type::tensor(*dtype, std::move(shape)) : unshaped(*dtype);
-  }
-  const auto item = [this](const onnx::Indirect<onnx::Type>& inner) {
-    return inner ? known_type(*inner) : Type::any();
-  };
-  if (auto* sequence = std::get_if<onnx::SequenceType>(&t.value))
-    return Type::sequence(item(sequence->elem_type));
-  if (auto* optional = std::get_if<onnx::OptionalType>(&t.value))
-    return Type::optional(item(optional->elem_type));
-  return Type::any();
+    return checked_count(dims) ? Type::tensor(dtype, std::move(dims)) : unshaped(dtype);
+  });
 }
 
 }  // namespace emend

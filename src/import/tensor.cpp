@@ -129,26 +129,33 @@ Value read_value(const std::filesystem::path& path, Type::Kind kind) {
                    });
 }
 
-Type declared_type(const onnx::Type& t) {
-  const auto item = [](const onnx::Indirect<onnx::Type>& inner) {
-    return inner ? declared_type(*inner) : Type::any();
+Type type_from_onnx(const onnx::Type& t,
+                    const std::function<Type(DType, const onnx::Shape*)>& tensor) {
+  const auto item = [&](const onnx::Indirect<onnx::Type>& inner) {
+    return inner ? type_from_onnx(*inner, tensor) : Type::any();
   };
-  if (auto* tensor = std::get_if<onnx::TensorType>(&t.value)) {
-    auto dtype = dtype_from_onnx(static_cast<int>(tensor->elem_type));
+  if (auto* of_tensor = std::get_if<onnx::TensorType>(&t.value)) {
+    auto dtype = dtype_from_onnx(static_cast<int>(of_tensor->elem_type));
     if (!dtype) return Type::any();
-    if (!tensor->shape) return unshaped(*dtype);
-    Dims shape;
-    for (const auto& d : tensor->shape->dim) {
-      auto* size = std::get_if<int64_t>(&d.value);
-      shape.push_back(size ? *size : -1);
-    }
-    return Type::tensor(*dtype, std::move(shape));
+    return tensor(*dtype, of_tensor->shape ? &*of_tensor->shape : nullptr);
   }
   if (auto* sequence = std::get_if<onnx::SequenceType>(&t.value))
     return Type::sequence(item(sequence->elem_type));
   if (auto* optional = std::get_if<onnx::OptionalType>(&t.value))
     return Type::optional(item(optional->elem_type));
   return Type::any();
+}
+
+Type declared_type(const onnx::Type& t) {
+  return type_from_onnx(t, [](DType dtype, const onnx::Shape* shape) {
+    if (!shape) return unshaped(dtype);
+    Dims dims;
+    for (const auto& d : shape->dim) {
+      auto* size = std::get_if<int64_t>(&d.value);
+      dims.push_back(size ? *size : -1);
+    }
+    return Type::tensor(dtype, std::move(dims));
+  });
 }
 
 }  // namespace emend

@@ -26,26 +26,42 @@ inline Tensor small_numbers(Dims shape, int64_t modulus = 11, int64_t shift = 5)
   return real_tensor(std::move(shape), v);
 }
 
-// The node lowered; nothing may be left for run time.
-inline Graph lowered_node(const std::string& type, int64_t version,
-                          const std::vector<OnnxInput>& inputs,
-                          std::vector<Attrs::Entry> attributes = {}, int64_t outputs = 1) {
+// One node of a type and version. `operand(b, i)` adds operand i, or gives no node where it is
+// absent.
+inline Graph onnx_graph(const std::string& type, int64_t version, size_t operands,
+                        const std::function<NodeId(GraphBuilder&, size_t)>& operand,
+                        std::vector<Attrs::Entry> attributes = {}, int64_t outputs = 1) {
   GraphBuilder b;
   OnnxNode n{.type = type,
              .version = version,
              .attributes = Attrs(std::move(attributes)),
              .outputs = outputs};
   std::vector<NodeId> args;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& v = inputs[i].value;
-    args.push_back(inputs[i].known ? b.constant(v) : b.input(str("x", i), v.type()));
-    n.present.push_back(1);
+  for (size_t i = 0; i < operands; ++i) {
+    NodeId arg = operand(b, i);
+    n.present.push_back(arg.valid());
+    if (arg.valid()) args.push_back(arg);
   }
   NodeId made = add_onnx_node(b, n, args);
   for (int64_t i = 0; i < outputs; ++i) b.output(str("y", i), outputs == 1 ? made : b.get(made, i));
-  Lowered low = lower_onnx(std::move(b).build());
+  return std::move(b).build();
+}
+
+// Lowered, with these values of inputs known; nothing may be left for run time.
+inline Graph lowered(const Graph& onnx, std::map<std::string, Tensor> values = {}) {
+  Lowered low = lower_onnx(onnx, {.input_values = std::move(values)});
   EXPECT_TRUE(low.deferred.empty()) << low.deferred[0];
   return low.graph;
+}
+
+inline Graph lowered_node(const std::string& type, int64_t version,
+                          const std::vector<OnnxInput>& inputs,
+                          std::vector<Attrs::Entry> attributes = {}, int64_t outputs = 1) {
+  auto operand = [&](GraphBuilder& b, size_t i) {
+    const Tensor& v = inputs[i].value;
+    return inputs[i].known ? b.constant(v) : b.input(str("x", i), v.type());
+  };
+  return lowered(onnx_graph(type, version, inputs.size(), operand, std::move(attributes), outputs));
 }
 
 // Runs `g` on the inputs that are no constants.

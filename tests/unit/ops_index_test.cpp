@@ -9,40 +9,20 @@
 #include "ops/evaluate.h"
 #include "ops/index.h"
 #include "ops/movement.h"
-#include "ops/onnx_lower.h"
-#include "ops/onnx_raise.h"
 #include "ops/random.h"
 #include "ops/table.h"
+#include "support/onnx_call.h"
 
 namespace emend {
 namespace {
 
-Tensor reals(Dims shape, std::vector<double> v, DType t = DType::f32) {
-  return Tensor::of_reals(t, std::move(shape), v);
-}
-
 // One ONNX node over inputs of these types; an invalid type stands for an absent input.
 Graph node(const std::string& type, int64_t version, std::vector<Type> inputs,
            std::vector<Attrs::Entry> attributes = {}, int64_t outputs = 1) {
-  GraphBuilder b;
-  OnnxNode n{.type = type,
-             .version = version,
-             .attributes = Attrs(std::move(attributes)),
-             .outputs = outputs};
-  std::vector<NodeId> args;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    n.present.push_back(inputs[i].is_tensor());
-    if (inputs[i].is_tensor()) args.push_back(b.input(str("x", i), inputs[i]));
-  }
-  NodeId made = add_onnx_node(b, n, args);
-  for (int64_t i = 0; i < outputs; ++i) b.output(str("y", i), outputs == 1 ? made : b.get(made, i));
-  return std::move(b).build();
-}
-
-Graph lowered(const Graph& onnx, std::map<std::string, Tensor> values = {}) {
-  Lowered low = lower_onnx(onnx, {.input_values = std::move(values)});
-  EXPECT_TRUE(low.deferred.empty()) << low.deferred[0];
-  return low.graph;
+  auto operand = [&](GraphBuilder& b, size_t i) {
+    return inputs[i].is_tensor() ? b.input(str("x", i), inputs[i]) : NodeId();
+  };
+  return onnx_graph(type, version, inputs.size(), operand, std::move(attributes), outputs);
 }
 
 std::vector<Value> run(const Graph& g, std::vector<Value> in, Arithmetic a = Arithmetic::own) {
@@ -52,7 +32,7 @@ std::vector<Value> run(const Graph& g, std::vector<Value> in, Arithmetic a = Ari
 
 TEST(OpsIndex, TopKTakesTheLowerIndexOfEqualsAtEveryOpset) {
   double nan = std::numeric_limits<double>::quiet_NaN();
-  Tensor x = reals({1, 5}, {2, 7, 2, 7, 1});
+  Tensor x = real_tensor({1, 5}, {2, 7, 2, 7, 1});
   GraphBuilder b;
   NodeId in = b.input("x", x.type());
   for (bool largest : {true, false}) {
@@ -67,14 +47,14 @@ TEST(OpsIndex, TopKTakesTheLowerIndexOfEqualsAtEveryOpset) {
     EXPECT_EQ(y[2].tensor.reals(), (std::vector<double>{1, 2, 2})) << opset;
     EXPECT_EQ(y[3].tensor.ints(), (Dims{4, 0, 2})) << opset;
   }
-  EXPECT_EQ(run(g, {reals({1, 5}, {0, nan, 3, -1, 2})})[1].tensor.ints(), (Dims{1, 2, 4}));
+  EXPECT_EQ(run(g, {real_tensor({1, 5}, {0, nan, 3, -1, 2})})[1].tensor.ints(), (Dims{1, 2, 4}));
   EXPECT_THROW(run(g, {x}, Arithmetic::field), Inexact);
   EXPECT_EQ(run(g, {x}, Arithmetic::integer)[1].tensor.ints(), (Dims{1, 3, 0}));
 }
 
 TEST(OpsIndex, ArgMaxFindsNaNAndTheLastOfEquals) {
   double nan = std::numeric_limits<double>::quiet_NaN();
-  Tensor x = reals({2, 4}, {1, 5, 5, 2, 3, nan, 9, nan});
+  Tensor x = real_tensor({2, 4}, {1, 5, 5, 2, 3, nan, 9, nan});
   for (auto [last, expected] : {std::pair<int64_t, Dims>{0, {1, 1}}, {1, {2, 3}}}) {
     Graph g = lowered(node("ArgMax", 13, {x.type()},
                            {{"axis", 1}, {"keepdims", 0}, {"select_last_index", last}}));
@@ -83,8 +63,8 @@ TEST(OpsIndex, ArgMaxFindsNaNAndTheLastOfEquals) {
 }
 
 TEST(OpsIndex, ScatterAddsEveryUpdateInEveryArithmetic) {
-  Tensor x = reals({4}, {1, 2, 3, 4}), at = Tensor::of_ints({1, -3, 3}),
-         u = reals({3}, {10, 100, 7});
+  Tensor x = real_tensor({4}, {1, 2, 3, 4}), at = Tensor::of_ints({1, -3, 3}),
+         u = real_tensor({3}, {10, 100, 7});
   Graph add = lowered(node("ScatterElements", 18, {x.type(), at.type(), u.type()},
                            {{"reduction", "add"}, {"axis", 0}}));
   for (auto a : {Arithmetic::own, Arithmetic::real64, Arithmetic::integer, Arithmetic::field}) {
@@ -100,7 +80,7 @@ TEST(OpsIndex, ScatterAddsEveryUpdateInEveryArithmetic) {
 }
 
 TEST(OpsIndex, RunningSumsAreLinearAndSeeTheirSide) {
-  Tensor x = reals({4}, {1, 2, 3, 4}), axis = Tensor::of_int(-1);
+  Tensor x = real_tensor({4}, {1, 2, 3, 4}), axis = Tensor::of_int(-1);
   auto sums = [&](int64_t exclusive, int64_t reverse, Arithmetic a) {
     Graph g = lowered(node("CumSum", 14, {x.type(), axis.type()},
                            {{"exclusive", exclusive}, {"reverse", reverse}}),
@@ -131,7 +111,7 @@ TEST(OpsReduction, NothingReducesToTheEndOfItsType) {
 }
 
 TEST(OpsReduction, LogSumExpNeitherOverflowsNorLosesInfinities) {
-  Tensor x = reals({3, 2}, {1000, 1000, -INFINITY, -INFINITY, INFINITY, 0});
+  Tensor x = real_tensor({3, 2}, {1000, 1000, -INFINITY, -INFINITY, INFINITY, 0});
   GraphBuilder b;
   NodeId in = b.input("x", x.type());
   b.output("y", b.op("reduce_log_sum_exp", {in}, Attrs({{"axes", Dims{1}}, {"keepdims", false}})));
@@ -142,7 +122,7 @@ TEST(OpsReduction, LogSumExpNeitherOverflowsNorLosesInfinities) {
 }
 
 TEST(OpsCast, TextsAndNumbers) {
-  Tensor x = reals({5}, {0.1, -2, 1e20, INFINITY, NAN});
+  Tensor x = real_tensor({5}, {0.1, -2, 1e20, INFINITY, NAN});
   Graph to = lowered(node("Cast", 19, {x.type()}, {{"to", int64_t{info(DType::string).onnx}}}));
   Tensor texts = run(to, {x})[0].tensor;
   EXPECT_EQ(texts.strings(), (std::vector<std::string>{"0.1", "-2.0", "1e+20", "INF", "NaN"}));
@@ -155,24 +135,25 @@ TEST(OpsCast, TextsAndNumbers) {
 }
 
 TEST(OpsCast, IntegersWrapAndTruncateAndFieldsRefuse) {
-  Tensor x = reals({4}, {-1.9, 300.7, 2.5, -130});
+  Tensor x = real_tensor({4}, {-1.9, 300.7, 2.5, -130});
   Graph g = lowered(node("Cast", 13, {x.type()}, {{"to", int64_t{info(DType::i8).onnx}}}));
   EXPECT_EQ(run(g, {x})[0].tensor.ints(), (Dims{-1, 44, 2, 126}));
   EXPECT_THROW(run(g, {x}, Arithmetic::field), Inexact);
 }
 
 TEST(OpsClip, BoundsMayBeAttributesConstantsOrComputed) {
-  Tensor x = reals({4}, {-3, 0.5, 2, 9});
+  Tensor x = real_tensor({4}, {-3, 0.5, 2, 9});
   std::vector<double> expected = {-1, 0.5, 2, 6};
   Graph old = lowered(node("Clip", 7, {x.type()}, {{"min", -1.0}, {"max", 6.0}}));
   EXPECT_EQ(run(old, {x})[0].tensor.reals(), expected);
   Type scalar = Type::tensor(DType::f32, {});
   Graph computed = lowered(node("Clip", 13, {x.type(), scalar, scalar}));
-  EXPECT_EQ(run(computed, {x, reals({}, {-1}), reals({}, {6})})[0].tensor.reals(), expected);
+  EXPECT_EQ(run(computed, {x, real_tensor({}, {-1}), real_tensor({}, {6})})[0].tensor.reals(),
+            expected);
   for (int64_t opset : {7, 11, 21})
     EXPECT_EQ(lower_onnx(raise_onnx(old, opset)).graph, old) << opset;
   Graph upper = lowered(node("Clip", 13, {x.type(), Type::any(), scalar}));
-  EXPECT_EQ(run(upper, {x, reals({}, {6})})[0].tensor.real(3), 6);
+  EXPECT_EQ(run(upper, {x, real_tensor({}, {6})})[0].tensor.real(3), 6);
 }
 
 TEST(OpsRandom, ValuesDependOnSeedStreamAndPositionAlone) {
@@ -199,7 +180,7 @@ TEST(OpsRandom, ValuesDependOnSeedStreamAndPositionAlone) {
 TEST(OpsRandom, MultinomialDrawsInProportion) {
   Graph g = lowered(node("Multinomial", 22, {Type::tensor(DType::f32, {1, 3})},
                          {{"sample_size", 10000}, {"seed", 5.0}}));
-  Tensor logits = reals({1, 3}, {std::log(1.0), std::log(2.0), std::log(7.0)});
+  Tensor logits = real_tensor({1, 3}, {std::log(1.0), std::log(2.0), std::log(7.0)});
   std::vector<double> counts(3);
   for (int64_t i : run(g, {logits})[0].tensor.ints()) counts.at(static_cast<size_t>(i)) += 1;
   const double kShare[] = {0.1, 0.2, 0.7};
@@ -211,7 +192,8 @@ TEST(OpsRandom, DropoutScalesWhatItKeepsAndIsNothingInInference) {
   Type x = Type::tensor(DType::f32, {10000}), scalar = Type::tensor(DType::f32, {}),
        flag = Type::tensor(DType::boolean, {});
   Graph onnx = node("Dropout", 13, {x, scalar, flag}, {}, 2);
-  Tensor ratio = reals({}, {0.25}), ones = reals({10000}, std::vector<double>(10000, 1));
+  Tensor ratio = real_tensor({}, {0.25}),
+         ones = real_tensor({10000}, std::vector<double>(10000, 1));
   for (bool training : {false, true}) {
     Tensor on = Tensor::of_int(training, DType::boolean);
     auto y = run(lowered(onnx, {{"x1", ratio}, {"x2", on}}), {ones, ratio, on});
@@ -242,7 +224,7 @@ TEST(OpsDataDependent, ConstantsKeepShapesStaticAndInputsMakeIslands) {
   Lowered low = lower_onnx(std::move(b).build());
   EXPECT_EQ(low.graph.types[low.graph.outputs[0].node], Type::tensor(DType::i64, {2, 2}));
   EXPECT_EQ(low.graph.types[low.graph.outputs[1].node].kind, Type::Kind::any);
-  auto y = evaluate(low.graph, std::vector<Value>{reals({2, 3}, {0, 1, 0, 0, 0, 2})});
+  auto y = evaluate(low.graph, std::vector<Value>{real_tensor({2, 3}, {0, 1, 0, 0, 0, 2})});
   EXPECT_EQ(y[0].tensor.ints(), (Dims{0, 1, 1, 1}));
   EXPECT_EQ(y[1].tensor.shape(), (Dims{2, 2}));
   EXPECT_EQ(y[1].tensor.ints(), (Dims{0, 1, 1, 2}));
@@ -260,7 +242,7 @@ TEST(OpsStrings, AreComparedAndChosen) {
 
 // Every elementwise operator that has no name in ONNX at an old opset is said by those that have.
 TEST(OpsRaise, BodiesAreSpelledOutWhereOnnxHasNoName) {
-  Tensor x = reals({7}, {-3.5, -1, -0.25, 0, 0.5, 1.5, 4});
+  Tensor x = real_tensor({7}, {-3.5, -1, -0.25, 0, 0.5, 1.5, 4});
   for (const char* op : {"gelu", "gelu_tanh", "hard_swish", "mish", "swish", "celu", "shrink",
                          "thresholded_relu", "trunc"}) {
     GraphBuilder b;

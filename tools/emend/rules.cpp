@@ -40,32 +40,28 @@ Json facts_of(const Rule& r) {
   return j;
 }
 
-int list(const Options& o, const Globals& globals) {
-  Json facts = Json::object();
-  facts["schema"] = 1;
-  facts["rules"] = Json::array();
-  for (const Rule* r : rules_named(o.name)) {
-    facts["rules"].push(facts_of(*r));
-    if (globals.json == "-") continue;
-    std::cout << padded(r->name, 28) << padded(std::string(to_text(r->use)), 8)
-              << (r->numerics == Numerics::exact ? "" : "~ ") << to_text(*r) << '\n';
-  }
-  globals.report(facts);
-  return kOk;
+// One line of text.
+void list(const Rule& r) {
+  std::cout << padded(r.name, 28) << padded(std::string(to_text(r.use)), 8)
+            << (r.numerics == Numerics::exact ? "" : "~ ") << to_text(r) << '\n';
 }
 
-int show(const Options& o, const Globals& globals) {
+// All there is to say.
+void show(const Rule& r) {
+  std::cout << r.name << "\n  " << to_text(r.lhs, r.variables) << (r.both ? "\n  = " : "\n  -> ")
+            << to_text(r.rhs, r.variables) << '\n';
+  for (const AttrExpr& w : r.where) std::cout << "  where " << to_text(w, r.variables) << '\n';
+  std::cout << "  use: " << to_text(r.use) << "; numerics: " << to_text(r.numerics) << '\n';
+  if (!r.draw.empty()) std::cout << "  checked at " << r.draw << '\n';
+}
+
+int tell(const Options& o, const Globals& globals, void (*print)(const Rule&)) {
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["rules"] = Json::array();
   for (const Rule* r : rules_named(o.name)) {
     facts["rules"].push(facts_of(*r));
-    if (globals.json == "-") continue;
-    std::cout << r->name << "\n  " << to_text(r->lhs, r->variables)
-              << (r->both ? "\n  = " : "\n  -> ") << to_text(r->rhs, r->variables) << '\n';
-    for (const AttrExpr& w : r->where) std::cout << "  where " << to_text(w, r->variables) << '\n';
-    std::cout << "  use: " << to_text(r->use) << "; numerics: " << to_text(r->numerics) << '\n';
-    if (!r->draw.empty()) std::cout << "  checked at " << r->draw << '\n';
+    if (globals.json != "-") print(*r);
   }
   globals.report(facts);
   return kOk;
@@ -118,9 +114,9 @@ Verb rules_verb(CLI::App& app, const Globals& globals) {
       ->check(CLI::IsMember({"list", "show", "check"}));
   c->add_option("NAME", o->name, "of rules; * and ? stand for anything");
   return {c, [o, &globals] {
-            if (o->action == "show") return show(*o, globals);
+            if (o->action == "show") return tell(*o, globals, show);
             if (o->action == "check") return check(*o, globals);
-            return list(*o, globals);
+            return tell(*o, globals, list);
           }};
 }
 
