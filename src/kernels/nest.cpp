@@ -154,8 +154,15 @@ class NestBuilder {
       for (size_t d = 0; d < index.size(); ++d) flat = nest_.math.sum(flat, index[d] * strides[d]);
       at = digits(flat, m.out);
     }
-    std::vector<int> over = bind(m.reduced, index);
-    for (int a : over) at.push_back(term(a));
+    // An iterator of one value is that value.
+    Dims extents;
+    for (int64_t extent : m.reduced) {
+      if (extent != 1) extents.push_back(extent);
+    }
+    std::vector<int> over = bind(extents, index);
+    for (size_t k = 0, next = 0; k < m.reduced.size(); ++k) {
+      at.push_back(m.reduced[k] == 1 ? whole(0) : term(over[next++]));
+    }
     size_t outer = bound_.size();
     bound_.insert(bound_.end(), over.begin(), over.end());
 

@@ -42,6 +42,8 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   CompileReport facts;
   Target target{.vector_bytes = 64,
                 .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
+  // One vector FMA per cycle at 3.5 GHz.
+  target.peak_flops = 2 * 3.5e9 * target.vector_bytes / 4 * target.threads;
   const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   Partition partition = timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse}); });

@@ -6,5 +6,6 @@
 namespace emend {
 
 Kernel rows_kernel();
+Kernel contract_kernel();
 
 }  // namespace emend

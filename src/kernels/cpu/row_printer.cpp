@@ -1,0 +1,327 @@
+#include "kernels/cpu/row_printer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/cpu/c_code.h"
+
+namespace emend {
+namespace {
+
+constexpr int64_t kRowBytes = 32 << 10;  // a kept row stays in the first-level cache
+
+// acc = acc combined with x.
+std::string combined(Reduce how, DType work, const std::string& acc, const std::string& x) {
+  std::string suffix = work == DType::f32   ? "f"
+                       : work == DType::f64 ? ""
+                       : work == DType::i64 ? "_i"
+                                            : "_u";
+  switch (how) {
+    case Reduce::sum:
+      return str(acc, " + ", x);
+    case Reduce::product:
+      return str(acc, " * ", x);
+    case Reduce::max:
+      return str("em_max", suffix, "(", acc, ", ", x, ")");
+    default:
+      return str("em_min", suffix, "(", acc, ", ", x, ")");
+  }
+}
+
+}  // namespace
+
+std::string declare_buffers(const Graph& group) {
+  std::string text;
+  for (size_t b = 0; b < group.inputs.size(); ++b) {
+    text += str("const ", c_storage(group.type(group.inputs[b].node).dtype), "* const x", b,
+                " = buffers[", b, "];\n");
+  }
+  for (size_t b = 0; b < group.outputs.size(); ++b) {
+    text += str(c_storage(group.type(group.outputs[b].node).dtype), "* const y", b, " = buffers[",
+                group.inputs.size() + b, "];\n");
+  }
+  return text;
+}
+
+std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
+                           const std::string& number) {
+  std::string text;
+  int64_t step = 1;
+  for (size_t k = iterators.size(); k-- > 0;) {
+    int64_t extent = nest.math.extent(iterators[k]);
+    std::string digit = step == 1 ? number : str("(", number, ") / ", step);
+    text += str("const int64_t ", iterator_name(iterators[k]), " = ",
+                k == 0 ? digit : str("(", digit, ") % ", extent), ";\n");
+    step *= extent;
+  }
+  return text;
+}
+
+RowPrinter::RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest)
+    : nest_(nest), group_(group), lane_(lane), longest_(longest) {
+  for (size_t v = 0; v < nest.values.size(); ++v) {
+    free_.push_back(free_atoms(nest, static_cast<int>(v)));
+  }
+  find_kept();
+}
+
+std::string RowPrinter::print() {
+  std::vector<int> outer;
+  for (int a : nest_.space) {
+    if (a != lane_) outer.push_back(a);
+  }
+  loops_ = {{outer, {}, ""}};
+  if (lane_ < 0) {
+    store_all();
+    return loops_[0].text;
+  }
+  prepare_rows();
+  open_loop({lane_});
+  store_all();
+  close_loop(str("#pragma GCC ivdep\n", lane_head()));
+  return loops_[0].text;
+}
+
+std::string RowPrinter::lane_head() const {
+  std::string i = iterator_name(lane_);
+  return str("for (int64_t ", i, " = lo; ", i, " < hi; ++", i, ") {\n");
+}
+
+// Values worth a row of memory: dear, and needed by the lanes as well as by a reduction over
+// them.
+void RowPrinter::find_kept() {
+  if (lane_ < 0 || nest_.math.extent(lane_) > longest_) return;
+  std::map<int, std::set<int>> users;  // value -> loops over the row that need it
+  for (size_t v = 0; v < nest_.values.size(); ++v) {
+    const NestValue& r = value(static_cast<int>(v));
+    if (r.kind == NestValue::Kind::reduce && r.over == std::vector<int>{lane_} &&
+        !depends(static_cast<int>(v), lane_)) {
+      note_users(r.args[0], static_cast<int>(v), users);
+    }
+  }
+  for (const NestStore& s : nest_.stores) note_users(s.value, -1, users);
+  int64_t bytes = 0;
+  for (const auto& [v, loops] : users) {
+    const NestValue& u = value(v);
+    bool dear = u.kind == NestValue::Kind::reduce;
+    for (const Instr& i : u.body.code) {
+      dear |= i.fn == Fn::div || (i.fn >= Fn::sqrt && i.fn <= Fn::erf) || i.fn == Fn::pow;
+    }
+    int64_t row = nest_.math.extent(lane_) * info(u.work).bits / 8;
+    if (loops.size() < 2 || !dear || bytes + row > 2 * kRowBytes) continue;
+    bytes += row;
+    kept_.insert(v);
+  }
+}
+void RowPrinter::note_users(int v, int loop, std::map<int, std::set<int>>& users) const {
+  if (!depends(v, lane_)) return;
+  if (!users[v].insert(loop).second) return;
+  for (int a : value(v).args) note_users(a, loop, users);
+}
+
+// --- loops ---
+
+void RowPrinter::close_loop(const std::string& head) {
+  std::string body = std::move(loops_.back().text);
+  loops_.pop_back();
+  loops_.back().text += head + body + "}\n";
+}
+
+// The outermost loop that knows every iterator of the value.
+size_t RowPrinter::home(int v) const {
+  for (size_t d = loops_.size(); d-- > 0;) {
+    for (int a : loops_[d].open) {
+      if (depends(v, a)) return d;
+    }
+  }
+  return 0;
+}
+
+// --- values ---
+
+std::string RowPrinter::use(int v) {
+  for (size_t d = loops_.size(); d-- > 0;) {
+    if (auto it = loops_[d].names.find(v); it != loops_[d].names.end()) return it->second;
+  }
+  size_t d = home(v);
+  // Deeper loops wait while the value is computed outside of them.
+  std::vector<Loop> deeper(std::make_move_iterator(loops_.begin() + static_cast<long>(d) + 1),
+                           std::make_move_iterator(loops_.end()));
+  loops_.resize(d + 1);
+  std::string name = compute(v);
+  loops_[d].names[v] = name;
+  std::move(deeper.begin(), deeper.end(), std::back_inserter(loops_));
+  return name;
+}
+
+bool RowPrinter::in_lane_loop() const {
+  const auto& open = loops_.back().open;
+  return lane_ >= 0 && open.size() == 1 && open[0] == lane_;
+}
+
+std::string RowPrinter::compute(int v) {
+  if (auto row = rows_.find(v); row != rows_.end() && in_lane_loop()) return row->second;
+  const NestValue& u = value(v);
+  std::string name = str("v", v);
+  std::string expression;
+  switch (u.kind) {
+    case NestValue::Kind::load:
+      expression = load(u);
+      break;
+    case NestValue::Kind::index:
+      expression = index(u.at);
+      break;
+    case NestValue::Kind::compute:
+      expression = body(u, name);
+      break;
+    case NestValue::Kind::reduce:
+      reduce(v, name);
+      return name;
+  }
+  std::string& text = loops_.back().text;
+  text += str("const ", c_work(u.work), " ", name, " = ", expression, ";\n");
+  if (kept_.count(v) && in_lane_loop()) {
+    text += str("row", v, "[", iterator_name(lane_), " - lo] = ", name, ";\n");
+    newly_kept_.push_back(v);
+  }
+  return name;
+}
+
+std::string RowPrinter::index(const Linear& e) {
+  return nest_.math.text(e, [&](int a) {
+    const Atom& at = nest_.math.atom(a);
+    if (at.kind != Atom::Kind::value) return iterator_name(a);
+    std::string number = use(at.value);
+    if (at.by == 0) return number;
+    return str("(", number, " < 0 ? ", number, " + ", at.by, " : ", number, ")");
+  });
+}
+
+std::string RowPrinter::load(const NestValue& u) {
+  std::string at = index(u.at), condition;
+  for (const Bound& b : u.bounds) {
+    std::string i = index(b.at);
+    auto [low, high] = nest_.math.range(b.at);
+    if (low < 0 || u.faults) condition += str(condition.empty() ? "" : " && ", i, " >= 0");
+    if (high >= b.extent || u.faults) {
+      condition += str(condition.empty() ? "" : " && ", i, " < ", b.extent);
+    }
+  }
+  std::string element = c_load(u.dtype, u.work, str("x", u.buffer, "[", at, "]"));
+  if (condition.empty()) return element;
+  std::string outside = c_text(Scalar(u.outside), {}, {}, c_work(u.work)).result;
+  if (u.faults) outside = "(*fault = 1, 0)";
+  return str(condition, " ? ", element, " : ", outside);
+}
+
+std::string RowPrinter::body(const NestValue& u, const std::string& name) {
+  std::vector<std::string> args;
+  for (int a : u.args) args.push_back(c_converted(value(a).work, u.work, use(a)));
+  CText c = c_text(u.body, args, {}, c_work(u.work), name + "_");
+  for (const std::string& s : c.statements) loops_.back().text += s + "\n";
+  return c_rounded(u.dtype, u.work, c.result);
+}
+
+// A reduction as loops of its own, here; the innermost is the one that reads memory in order.
+void RowPrinter::reduce(int v, const std::string& name) {
+  const NestValue& u = value(v);
+  std::string acc = name + "_acc", type = c_work(u.work);
+  loops_.back().text += str(type, " ", acc, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n");
+  std::vector<int> over = u.over;
+  auto first = std::max_element(over.begin(), over.end(), [&](int a, int b) {
+    return unit_strides(u.args[0], a) < unit_strides(u.args[0], b);
+  });
+  if (first != over.end()) std::rotate(first, first + 1, over.end());
+  bool rows = over == std::vector<int>{lane_};
+  for (int a : over) open_loop({a});
+  std::string x = use(u.args[0]);
+  x = c_converted(value(u.args[0]).work, u.work, x);
+  loops_.back().text += str(acc, " = ", combined(u.reduce, u.work, acc, x), ";\n");
+  const char* word = u.reduce == Reduce::sum       ? "+"
+                     : u.reduce == Reduce::product ? "*"
+                     : u.reduce == Reduce::max     ? "em_max"
+                                                   : "em_min";
+  for (size_t k = over.size(); k-- > 0;) {
+    std::string head =
+        str("for (int64_t ", iterator_name(over[k]), " = 0; ", iterator_name(over[k]), " < ",
+            nest_.math.extent(over[k]), "; ++", iterator_name(over[k]), ") {\n");
+    if (k + 1 == over.size()) {
+      head = str("#pragma omp simd reduction(", word, " : ", acc, ")\n", head);
+      if (rows) declare_kept();
+    }
+    close_loop(head);
+  }
+  loops_.back().text +=
+      str("const ", type, " ", name, " = ", c_rounded(u.dtype, u.work, acc), ";\n");
+}
+
+// How many loads below a value step through memory one by one with an iterator.
+int RowPrinter::unit_strides(int v, int iterator) const {
+  const NestValue& u = value(v);
+  int n = 0;
+  if (u.kind == NestValue::Kind::load) n += nest_.math.stride(u.at, iterator) == 1;
+  for (int a : u.args) n += unit_strides(a, iterator);
+  return n;
+}
+
+// Rows filled by the loop that is being closed; the loop outside of it declares them.
+void RowPrinter::declare_kept() {
+  std::string& text = loops_[loops_.size() - 2].text;
+  for (int v : newly_kept_) {
+    text += str(c_work(value(v).work), " row", v, "[", nest_.math.extent(lane_), "];\n");
+    rows_[v] = str("row", v, "[", iterator_name(lane_), " - lo]");
+  }
+  newly_kept_.clear();
+}
+
+// Reductions that depend on the lanes become rows of accumulators before the lanes run.
+void RowPrinter::prepare_rows() {
+  for (size_t i = 0; i < nest_.values.size(); ++i) {
+    int v = static_cast<int>(i);
+    const NestValue& u = value(v);
+    if (u.kind != NestValue::Kind::reduce || !depends(v, lane_) || !stands_alone(v)) continue;
+    if (rows_.count(v)) continue;
+    std::string acc = str("row", v), type = c_work(u.work);
+    std::string at = str(acc, "[", iterator_name(lane_), " - lo]");
+    loops_.back().text +=
+        str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n", lane_head(),
+            at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
+    for (int a : u.over) open_loop({a});
+    open_loop({lane_});
+    std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
+    loops_.back().text += str(at, " = ", combined(u.reduce, u.work, at, x), ";\n");
+    close_loop(str("#pragma GCC ivdep\n", lane_head()));
+    for (size_t k = u.over.size(); k-- > 0;) {
+      std::string a = iterator_name(u.over[k]);
+      close_loop(str("for (int64_t ", a, " = 0; ", a, " < ", nest_.math.extent(u.over[k]), "; ++",
+                     a, ") {\n"));
+    }
+    if (u.dtype != u.work) {
+      loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
+    }
+    rows_[v] = at;
+  }
+}
+
+// Only the lanes and the tasks are free in it: it is not inside another reduction.
+bool RowPrinter::stands_alone(int v) const {
+  for (size_t a = 0; a < nest_.math.size(); ++a) {
+    if (!depends(v, static_cast<int>(a))) continue;
+    if (std::find(nest_.space.begin(), nest_.space.end(), static_cast<int>(a)) == nest_.space.end())
+      return false;
+  }
+  return true;
+}
+
+void RowPrinter::store_all() {
+  for (const NestStore& s : nest_.stores) {
+    const NestValue& u = value(s.value);
+    std::string x = use(s.value);
+    DType stored = group_.type(group_.outputs[static_cast<size_t>(s.buffer)].node).dtype;
+    loops_.back().text +=
+        str("y", s.buffer, "[", index(s.at), "] = ", c_store(stored, u.work, x), ";\n");
+  }
+}
+
+}  // namespace emend

@@ -1,0 +1,80 @@
+// Prints what a nest computes and stores for one row of its space: the lanes, which the C compiler
+// vectorises. A value is computed in the outermost loop that knows all its iterators; a reduction
+// that does not depend on the lanes is a loop of its own before them, one that does (a window, a
+// plain contraction) is a row of accumulators. Values that two loops over the row need and that are
+// dear are kept in a row of their own (the exponentials of a softmax).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/nest.h"
+
+namespace emend {
+
+class RowPrinter {
+ public:
+  // The lanes are an iterator of the space, or -1: none, the row is one point. At most `longest`
+  // of them are done in one go.
+  RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest);
+
+  // A reduction that others compute: `element` is its value at the lanes' iterator.
+  void give(int value, std::string element) { rows_[value] = std::move(element); }
+  // Statements that assume: iterators of the space other than the lanes are variables, the lanes go
+  // from `lo` to `hi`, buffers are declared.
+  std::string print();
+
+ private:
+  struct Loop {
+    std::vector<int> open;             // iterators that it knows, besides those of outer loops
+    std::map<int, std::string> names;  // values computed here
+    std::string text;
+  };
+  const NestValue& value(int v) const { return nest_.values[static_cast<size_t>(v)]; }
+  bool depends(int v, int atom) const {
+    return free_[static_cast<size_t>(v)][static_cast<size_t>(atom)];
+  }
+  bool stands_alone(int v) const;
+  bool in_lane_loop() const;
+  size_t home(int v) const;
+  int unit_strides(int v, int iterator) const;
+  std::string lane_head() const;
+
+  void find_kept();
+  void note_users(int v, int loop, std::map<int, std::set<int>>& users) const;
+  void open_loop(std::vector<int> iterators) { loops_.push_back({std::move(iterators), {}, ""}); }
+  void close_loop(const std::string& head);
+
+  std::string use(int v);
+  std::string compute(int v);
+  std::string index(const Linear& e);
+  std::string load(const NestValue& u);
+  std::string body(const NestValue& u, const std::string& name);
+  void reduce(int v, const std::string& name);
+  void declare_kept();
+  void prepare_rows();
+  void store_all();
+
+  const Nest& nest_;
+  const Graph& group_;
+  int lane_;
+  int64_t longest_;
+  std::vector<std::vector<bool>> free_;  // atoms that each value depends on
+  std::set<int> kept_;                   // values worth a row
+  std::vector<int> newly_kept_;
+  std::map<int, std::string> rows_;  // values that are rows already: the element at the lane
+  std::vector<Loop> loops_;
+};
+
+inline std::string iterator_name(int atom) {
+  return "i" + std::to_string(atom);
+}
+// Pointers x0.. and y0.. to the group's loads and stores.
+std::string declare_buffers(const Graph& group);
+// Iterators as digits of one number, the last one fastest.
+std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
+                           const std::string& number);
+
+}  // namespace emend
