@@ -29,6 +29,8 @@ static inline int64_t em_to_i64(double x) {
 static inline uint64_t em_to_u64(double x) {
   return x != x || x <= 0 ? 0 : x >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)x;
 }
+/* The least whole number that is not below a / b, b > 0. */
+static inline int64_t em_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 #define EM_INTEGER(T, S, CONVERT)                                                              \
   static inline T div##S(T a, T b) { return b == 0 ? 0 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - a) : a / b; } \
   static inline T fmod##S(T a, T b) { return b == 0 || (b == (T)-1 && (T)-1 < 0) ? 0 : a % b; } \

@@ -278,6 +278,7 @@ class ContractPrinter {
     }
     std::string element =
         str("x", c_.load(side).buffer, "[", nest.math.text(c_.load(side).at, name), "]");
+    std::string plain = element;
     if (!condition.empty()) element = str(condition, " ? ", element, " : 0.f");
     std::string text = str("const int64_t from = (", block, ") * ", width, ", to = from + ", width,
                            " < ", side.extent, " ? from + ", width, " : ", side.extent, ";\n");
@@ -299,9 +300,20 @@ class ContractPrinter {
                  "}\n");
     }
     std::string lane = iterator_name(side.iterators.back());
-    body = str(loops, "float* const to_ = ", panel, " + k++ * ", width,
-               " + (at - from);\n#pragma GCC ivdep\nfor (int64_t ", lane, " = lo; ", lane,
-               " < hi; ++", lane, ") to_[", lane, " - lo] = ", element, ";\n", closing);
+    body = str(loops, "float* const to_ = ", panel, " + k++ * ", width, " + (at - from);\n");
+    auto copy = [&](const char* from, const char* to, const std::string& what) {
+      return str("#pragma GCC ivdep\nfor (int64_t ", lane, " = ", from, "; ", lane, " < ", to,
+                 "; ++", lane, ") to_[", lane, " - lo] = ", what, ";\n");
+    };
+    const auto& bounds = c_.load(side).bounds;
+    if (auto inside = declare_inside(nest, bounds, side.iterators.back());
+        inside && !bounds.empty()) {
+      body +=
+          *inside + copy("lo", "in0", "0.f") + copy("in0", "in1", plain) + copy("in1", "hi", "0.f");
+    } else {
+      body += copy("lo", "hi", element);
+    }
+    body += closing;
     return str("{\n", text, runs(side, "from", "to", body), "}\n");
   }
 

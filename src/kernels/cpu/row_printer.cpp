@@ -1,6 +1,7 @@
 #include "kernels/cpu/row_printer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -41,6 +42,28 @@ std::string declare_buffers(const Graph& group) {
     text += str(c_storage(group.type(group.outputs[b].node).dtype), "* const y", b, " = buffers[",
                 group.inputs.size() + b, "];\n");
   }
+  return text;
+}
+
+std::optional<std::string> declare_inside(const Nest& nest, const std::vector<Bound>& bounds,
+                                          int lane) {
+  std::string text = "int64_t in0 = lo, in1 = hi;\n", outside;
+  for (const Bound& b : bounds) {
+    auto step = nest.math.stride(b.at, lane);
+    bool computed = false;
+    nest.math.visit(b.at, [&](int a) { computed |= nest.math.atom(a).kind == Atom::Kind::value; });
+    if (!step || *step < 0 || computed) return std::nullopt;
+    std::string rest = nest.math.text(b.at + term(lane, -*step), iterator_name);
+    if (*step == 0) {
+      outside += str(outside.empty() ? "" : " || ", "(uint64_t)(", rest, ") >= ", b.extent);
+      continue;
+    }
+    text += str("{\nconst int64_t rest = ", rest, ", from = em_ceil_div(-rest, ", *step,
+                "), to = em_ceil_div(", b.extent, " - rest, ", *step,
+                ");\nif (in0 < from) in0 = from;\nif (in1 > to) in1 = to;\n}\n");
+  }
+  if (!outside.empty()) text += str("if (", outside, ") in1 = in0;\n");
+  text += "if (in0 > hi) in0 = hi;\nif (in1 < in0) in1 = in0;\n";
   return text;
 }
 
@@ -167,7 +190,7 @@ std::string RowPrinter::compute(int v) {
   std::string expression;
   switch (u.kind) {
     case NestValue::Kind::load:
-      expression = load(u);
+      expression = load(v);
       break;
     case NestValue::Kind::index:
       expression = index(u.at);
@@ -198,7 +221,8 @@ std::string RowPrinter::index(const Linear& e) {
   });
 }
 
-std::string RowPrinter::load(const NestValue& u) {
+std::string RowPrinter::load(int v) {
+  const NestValue& u = value(v);
   std::string at = index(u.at), condition;
   for (const Bound& b : u.bounds) {
     std::string i = index(b.at);
@@ -209,7 +233,7 @@ std::string RowPrinter::load(const NestValue& u) {
     }
   }
   std::string element = c_load(u.dtype, u.work, str("x", u.buffer, "[", at, "]"));
-  if (condition.empty()) return element;
+  if (condition.empty() || inside_.count(v)) return element;
   std::string outside = c_text(Scalar(u.outside), {}, {}, c_work(u.work)).result;
   if (u.faults) outside = "(*fault = 1, 0)";
   return str(condition, " ? ", element, " : ", outside);
@@ -275,6 +299,33 @@ void RowPrinter::declare_kept() {
   newly_kept_.clear();
 }
 
+// Terms beyond the borders that change nothing (zeros of a sum, minus infinity of a maximum) are
+// left out: the lanes that are inside, as an interval; empty text if all must be visited.
+std::string RowPrinter::clipped(const NestValue& reduction) {
+  const NestValue& term = value(reduction.args[0]);
+  bool product = reduction.reduce == Reduce::sum && term.kind == NestValue::Kind::compute &&
+                 is_product(term.body);
+  std::vector<int> loads = product ? term.args : reduction.args;
+  double idle = reduction.reduce == Reduce::sum   ? 0
+                : reduction.reduce == Reduce::max ? -INFINITY
+                                                  : INFINITY;
+  if (reduction.reduce == Reduce::product) return "";
+  std::vector<Bound> bounds;
+  std::set<int> inside;
+  for (int v : loads) {
+    const NestValue& u = value(v);
+    if (u.kind != NestValue::Kind::load || u.bounds.empty()) continue;
+    if (u.faults || u.outside != idle) return "";
+    bounds.insert(bounds.end(), u.bounds.begin(), u.bounds.end());
+    inside.insert(v);
+  }
+  if (bounds.empty()) return "";
+  auto text = declare_inside(nest_, bounds, lane_);
+  if (!text) return "";
+  inside_ = inside;
+  return *text;
+}
+
 // Reductions that depend on the lanes become rows of accumulators before the lanes run.
 void RowPrinter::prepare_rows() {
   for (size_t i = 0; i < nest_.values.size(); ++i) {
@@ -288,10 +339,17 @@ void RowPrinter::prepare_rows() {
         str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n", lane_head(),
             at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
     for (int a : u.over) open_loop({a});
+    std::string range = clipped(u);
     open_loop({lane_});
     std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
     loops_.back().text += str(at, " = ", combined(u.reduce, u.work, at, x), ";\n");
-    close_loop(str("#pragma GCC ivdep\n", lane_head()));
+    std::string lane = iterator_name(lane_);
+    std::string head = range.empty() ? lane_head()
+                                     : str(range, "for (int64_t ", lane, " = in0; ", lane,
+                                           " < in1; ++", lane, ") {\n");
+    size_t pragma = head.rfind("for (");
+    close_loop(head.insert(pragma, "#pragma GCC ivdep\n"));
+    inside_.clear();
     for (size_t k = u.over.size(); k-- > 0;) {
       std::string a = iterator_name(u.over[k]);
       close_loop(str("for (int64_t ", a, " = 0; ", a, " < ", nest_.math.extent(u.over[k]), "; ++",

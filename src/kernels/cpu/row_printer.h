@@ -50,7 +50,8 @@ class RowPrinter {
   std::string use(int v);
   std::string compute(int v);
   std::string index(const Linear& e);
-  std::string load(const NestValue& u);
+  std::string load(int v);
+  std::string clipped(const NestValue& reduction);
   std::string body(const NestValue& u, const std::string& name);
   void reduce(int v, const std::string& name);
   void declare_kept();
@@ -65,12 +66,17 @@ class RowPrinter {
   std::set<int> kept_;                   // values worth a row
   std::vector<int> newly_kept_;
   std::map<int, std::string> rows_;  // values that are rows already: the element at the lane
+  std::set<int> inside_;             // loads that are known to be within their bounds
   std::vector<Loop> loops_;
 };
 
 inline std::string iterator_name(int atom) {
   return "i" + std::to_string(atom);
 }
+// Lanes between lo and hi at which all bounds hold, as variables in0 and in1 (in0 <= in1). Nothing
+// if that is no interval of lanes.
+std::optional<std::string> declare_inside(const Nest& nest, const std::vector<Bound>& bounds,
+                                          int lane);
 // Pointers x0.. and y0.. to the group's loads and stores.
 std::string declare_buffers(const Graph& group);
 // Iterators as digits of one number, the last one fastest.

@@ -36,7 +36,10 @@ RowShape shape_of(const Nest& nest, const Target& target) {
     if (!step || (*step != 0 && *step != 1)) ++across;
     for (const NestValue& r : nest.values) {
       if (r.kind != NestValue::Kind::reduce) continue;
-      for (int a : r.over) along += a != last && nest.math.stride(v.at, a) == 1;
+      // Too few neighbours to fill a register are no reason.
+      for (int a : r.over) {
+        along += a != last && nest.math.extent(a) >= 16 && nest.math.stride(v.at, a) == 1;
+      }
     }
   }
   if (rows && !over_lanes && across > 0 && along >= across) return shape;
