@@ -68,13 +68,14 @@ class Assembler {
                make({.place = is_plain(t) ? Buffer::Place::arena : Buffer::Place::host, .type = t});
   }
 
+  // Operators, and the name that the model gives to what they make.
   std::string label(const NodeGroup& group) const {
-    std::string text;
+    std::string text, name;
     for (NodeId n : group.nodes) {
-      const std::string& name = op_def(g_.nodes[n]).name;
-      text += (text.empty() ? "" : " ") + name;
+      text += (text.empty() ? "" : " ") + op_def(g_.nodes[n]).name;
+      if (!g_.names[n].empty()) name = g_.names[n];
     }
-    return text;
+    return name.empty() ? text : str(text, " (", name, ")");
   }
 
   void host_step(const NodeGroup& group) {

@@ -7,6 +7,7 @@
 #include "equiv/compare.h"
 #include "equiv/region.h"
 #include "ops/evaluate.h"
+#include "pipeline/accuracy.h"
 
 namespace emend {
 namespace {
@@ -27,24 +28,12 @@ std::string error_text(double error) {
   return text;
 }
 
-// Outputs in some arithmetic, as doubles.
-std::vector<Value> outputs_of(const Graph& g, const std::vector<Value>& inputs, Arithmetic a,
-                              const Monitor& monitor) {
-  std::vector<Value> stored;
-  for (const Value& v : inputs) stored.push_back(v.is_tensor() ? Value(converted(v.tensor, a)) : v);
-  auto outputs = evaluate(g, stored, {.arithmetic = a, .monitor = monitor, .phase = "check"});
-  for (Value& v : outputs) {
-    if (v.is_tensor()) v = converted(v.tensor, Arithmetic::real64);
-  }
-  return outputs;
-}
-
 // Both in their own dtypes: nothing may differ.
 Checked check_bits(const Graph& before, const Graph& after, const std::vector<Value>& inputs,
                    const Monitor& monitor) {
-  auto expected = outputs_of(before, inputs, Arithmetic::own, monitor);
-  auto worst =
-      worst_difference(before, expected, outputs_of(after, inputs, Arithmetic::own, monitor));
+  auto expected = reference_outputs(before, inputs, Arithmetic::own, monitor);
+  auto worst = worst_difference(before, expected,
+                                reference_outputs(after, inputs, Arithmetic::own, monitor));
   bool same = worst.rel == 0;
   return {.kind = same ? Checked::Kind::passed : Checked::Kind::failed,
           .max_rel_err = worst.rel,
@@ -69,13 +58,13 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
   try {
     auto inputs = random_inputs(before, options.seed);
     if (options.accuracy == 0) return check_bits(before, after, inputs, options.monitor);
-    auto exact = outputs_of(before, inputs, Arithmetic::real64, options.monitor);
-    auto result = outputs_of(after, inputs, Arithmetic::own, options.monitor);
+    auto exact = reference_outputs(before, inputs, Arithmetic::real64, options.monitor);
+    auto result = reference_outputs(after, inputs, Arithmetic::own, options.monitor);
     auto worst = worst_difference(before, exact, result);
     double allowed = options.accuracy;
     bool good = worst.rel <= allowed;
     if (!good) {
-      auto rounded = outputs_of(before, inputs, Arithmetic::own, options.monitor);
+      auto rounded = reference_outputs(before, inputs, Arithmetic::own, options.monitor);
       double own = worst_difference(before, exact, rounded).rel;
       if (std::isfinite(own)) allowed = std::max(allowed, 4 * own);
       good =

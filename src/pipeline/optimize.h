@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "ir/model.h"
+#include "pipeline/accuracy.h"
 #include "simplify/simplify.h"
 
 namespace emend {
@@ -18,8 +19,8 @@ struct OptimizeOptions {
   std::vector<std::string> enable, disable;  // globs over rules and passes
   uint64_t seed = 1;
   double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
-  double max_check_operations = 2e10;  // a model that takes more arithmetic is not run to check it
-  int rounds = 200;                    // of cleaning, at most
+  double max_check_operations = kMaxCheckOperations;
+  int rounds = 200;  // of cleaning, at most
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};

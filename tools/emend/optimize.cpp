@@ -2,8 +2,6 @@
 #include "pipeline/optimize.h"
 
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -12,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "export/onnx.h"
+#include "how.h"
 #include "interruption.h"
 #include "onnx/read.h"
 #include "text/text.h"
@@ -23,21 +22,11 @@ namespace {
 struct Options {
   std::string in, out;
   std::vector<std::string> shapes;
-  OptimizeOptions how;
+  HowOptions how;
   int64_t target_opset = 0;
-  std::string dump_dir, accuracy;
+  std::string dump_dir;
   bool strict = false;
 };
-
-// "strict", or a number that is an error.
-void apply_accuracy(const std::string& text, OptimizeOptions& how) {
-  if (text.empty()) return;
-  char* end = nullptr;
-  how.accuracy = text == "strict" ? 0 : std::strtod(text.c_str(), &end);
-  bool number = text == "strict" || (*end == 0 && std::isfinite(how.accuracy) && how.accuracy > 0);
-  if (!number)
-    throw UsageError{str("--accuracy ", text, ": neither strict nor a number above zero")};
-}
 
 // The nodes of a file by operator, subgraphs included; constants are data and do not count.
 void count_operators(const onnx::Graph& g, std::map<std::string, int>& counts) {
@@ -163,15 +152,14 @@ AtSizes optimized_at_sizes(const OnnxFile& source, const ImportOptions& import, 
   };
 }
 
-int run(Options o, const Globals& globals) {
+int run(const Options& o, const Globals& globals) {
   ImportOptions import;
   apply_shapes(o.shapes, import);
   Interruption interruption;
   Dumps dumps(o.dump_dir);
-  apply_accuracy(o.accuracy, o.how);
-  o.how.seed = globals.seed + 1;
-  o.how.monitor = globals.monitor.stopped_by(interruption.flag());
-  o.how.dump = [&](std::string_view stage, const Graph& g) { dumps.write(stage, g); };
+  OptimizeOptions how = o.how.options(globals);
+  how.monitor = globals.monitor.stopped_by(interruption.flag());
+  how.dump = [&](std::string_view stage, const Graph& g) { dumps.write(stage, g); };
   globals.monitor.tell({"import"});
   auto start = std::chrono::steady_clock::now();
   OnnxFile source(o.in);
@@ -180,16 +168,16 @@ int run(Options o, const Globals& globals) {
   dumps.write("import", model.graph);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   OptimizeReport report;
-  Model better = optimize(model, o.how, &report);
+  Model better = optimize(model, how, &report);
   report.phases_ms.insert(report.phases_ms.begin(), {"import", import_ms});
 
-  ExportOptions how{.target_opset = o.target_opset,
-                    .at_sizes = optimized_at_sizes(source, import, o.how, report)};
+  ExportOptions writing{.target_opset = o.target_opset,
+                        .at_sizes = optimized_at_sizes(source, import, how, report)};
   bool wrong = report.checked.kind == Checked::Kind::failed;
   globals.monitor.tell({"export"});
   start = std::chrono::steady_clock::now();
   Exported exported =
-      o.out.empty() || wrong ? export_onnx(better, how) : export_onnx(better, o.out, how);
+      o.out.empty() || wrong ? export_onnx(better, writing) : export_onnx(better, o.out, writing);
   report.phases_ms.emplace_back("export", milliseconds_since(start));
   dumps.write("export", exported.graph);
   globals.finish_progress();
@@ -222,18 +210,10 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   CLI::App* c = app.add_subcommand("optimize", "improve a model and write it as ONNX");
   c->add_option("IN", o->in, "the model")->required();
   c->add_option("OUT", o->out, "where to write the result");
-  c->add_option("-O", o->how.level, "how hard to try: 0 changes nothing, 1 cleans")
-      ->check(CLI::Range(0, 1))
-      ->capture_default_str();
-  c->add_option("--enable", o->how.enable, "rules and passes to keep although --disable names them")
-      ->type_name("GLOB");
-  c->add_option("--disable", o->how.disable, "rules and passes to leave out")->type_name("GLOB");
+  add_how_options(*c, o->how);
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
   c->add_option("--dump-dir", o->dump_dir, "write the program after each stage here, as text")
       ->type_name("DIR");
-  c->add_option("--accuracy", o->accuracy,
-                "largest error relative to an output's largest value, or strict: the same bits")
-      ->type_name("ERROR");
   c->add_flag("--strict", o->strict, "exit code 6 where nothing was gained");
   add_shape_option(*c, o->shapes);
   return {c, [o, &globals] { return run(*o, globals); }};

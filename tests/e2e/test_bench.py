@@ -1,0 +1,82 @@
+"""emend bench: the facts that scripts rely on, and a model that is run line by line."""
+import json, subprocess
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def tour(emend, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bench") / "tour.onnx"
+    emend("zoo", "tour", path)
+    return path
+
+
+def facts(emend, *args):
+    return json.loads(emend("bench", *args, "--json", "-", "--quiet"))
+
+
+@pytest.mark.parametrize("target", ["interp", "cpu"])
+def test_the_contract(emend, tour, target):
+    report = facts(emend, tour, "--target", target, "--runs", 7)
+    assert report["schema"] == 1
+    assert report["peak_memory_bytes"] > 1e6
+    assert report["compile_s"] > 0
+    [model] = report["models"]
+    assert model["path"] == str(tour) and model["target"] == target
+    assert 0 < model["p10_ms"] <= model["median_ms"] <= model["p90_ms"]
+    assert model["runs"] == 7
+    assert 0 < model["max_rel_err"] < 1e-5 and 0 < model["max_abs_err"] < 1e-5
+
+
+def test_models_on_targets_are_compared(emend, tour, tmp_path):
+    better = tmp_path / "better.onnx"
+    emend(tour, better)
+    report = facts(emend, better, "--against", tour, "--target", "interp,cpu", "--runs", 3)
+    assert [(m["path"], m["target"]) for m in report["models"]] == [(str(p), t) for p in (tour, better) for t in ("interp", "cpu")]
+    base = report["models"][0]
+    assert base["speedup"] == 1
+    for m in report["models"]:
+        assert m["speedup"] == pytest.approx(base["median_ms"] / m["median_ms"])
+
+
+def test_steps_are_told_slowest_first(emend, tour):
+    [model] = facts(emend, tour, "--runs", 3, "--steps")["models"]
+    steps = model["steps"]
+    assert len(steps) == model["step_count"] > 0
+    assert sum(s["share"] for s in steps) == pytest.approx(1)
+    assert [s["ms"] for s in steps] == sorted((s["ms"] for s in steps), reverse=True)
+    assert any(s["label"] == "matmul (y)" for s in steps)
+
+
+def test_what_is_not_checked_says_so(emend, tour):
+    [model] = facts(emend, tour, "--runs", 1, "--no-check")["models"]
+    assert model["max_rel_err"] is None and model["not_checked"] == "--no-check"
+
+
+def test_an_error_above_what_is_allowed_fails(emend, tour):
+    assert emend.run("bench", tour, "--runs", 1, "--accuracy", "1e-12").returncode == 4
+    assert emend.run("bench", tour, "--runs", 1, "--accuracy", "1e-4").returncode == 0
+
+
+def test_usage(emend, tour):
+    assert emend.run("bench").returncode == 2
+    assert emend.run("bench", tour, "--target", "abacus").returncode == 2
+    assert emend.run("bench", tour, tour, "--serve").returncode == 2
+    assert emend.run("bench", "absent.onnx").returncode == 3
+
+
+def test_served_line_by_line(emend, tour, tmp_path):
+    x = np.random.default_rng(0).standard_normal((1, 2, 4, 4), dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    emend("run", tour, "--input", f"x:{tmp_path}/x.npy", "--save", tmp_path / "run")
+    command = [emend.path, "bench", tour, "--serve", "--quiet", "--input", f"x:{tmp_path}/x.npy"]
+    lines = f"run 3\noutputs {tmp_path}/served\nrun -1\nrun\nnonsense\n"
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    ready, ran, wrote, *refused = map(json.loads, done.stdout.splitlines())
+    assert ready["ready"] is True and ready["compile_s"] > 0
+    assert len(ran["ms"]) == 3 and min(ran["ms"]) > 0
+    [name] = wrote["outputs"]
+    got, want = (np.load(tmp_path / folder / f"{name}.npy") for folder in ("served", "run"))
+    assert np.abs(got - want).max() < 1e-5
+    assert len(refused) == 3 and all("expected" in r["error"] for r in refused)

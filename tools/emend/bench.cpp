@@ -1,0 +1,285 @@
+// emend bench MODEL...: how long models take, against one another in one run, and how exact they
+// are.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include "base/parallel.h"
+#include "device.h"
+#include "how.h"
+#include "interruption.h"
+#include "pipeline/accuracy.h"
+#include "pipeline/compile.h"
+#include "run/measure.h"
+#include "serve.h"
+#include "values.h"
+#include "verb.h"
+
+namespace emend {
+namespace {
+
+struct Options {
+  std::vector<std::string> models, targets = {"cpu"};
+  std::string against;
+  InputOptions inputs;
+  HowOptions how;
+  MeasureOptions measure;
+  bool steps = false, no_check = false, serve = false;
+};
+
+// A model on a target, ready to run.
+struct Entry {
+  std::string path, target;
+  Graph graph;  // as the file has it: what results are compared with
+  std::vector<Value> inputs;
+  std::optional<CpuProgram> program;  // none: the reference runs it
+  std::function<std::vector<Value>()> run;
+  double compile_s = 0;  // from the file to the first run, which is not in it
+  std::vector<std::pair<std::string, double>> phases_ms;
+  std::vector<std::string> host_reasons;
+
+  Timing timing = {};
+  Accuracy accuracy = {};
+};
+
+void compile_for(Device device, Entry& e, const Graph& better, const Monitor& monitor) {
+  if (device == Device::interp) {
+    e.run = [better, inputs = e.inputs] { return evaluate(better, inputs); };
+    return;
+  }
+  CompileFlowOptions options;
+  options.cpu.compile.monitor = monitor;
+  CompileReport report;
+  e.program = compile(better, options, &report);
+  for (const auto& phase : report.phases_ms) e.phases_ms.push_back(phase);
+  e.host_reasons = report.host_reasons;
+  e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
+}
+
+Entry prepare(const std::string& path, const std::string& target, const Options& o,
+              const Globals& globals) {
+  Device device = device_of(target);
+  Entry e{.path = path, .target = target};
+  GivenInputs given(o.inputs, {});
+  auto phase = [&](const char* name, const std::function<void()>& work) {
+    globals.monitor.tell({name});
+    e.phases_ms.emplace_back(name, milliseconds_of(work));
+  };
+  e.compile_s = milliseconds_of([&] {
+                  Graph better;
+                  phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
+                  phase("simplify", [&] { better = optimized(e.graph, o.how.options(globals)); });
+                  e.inputs = given.values(e.graph, globals.seed);
+                  compile_for(device, e, better, globals.monitor);
+                }) /
+                1e3;
+  return e;
+}
+
+double peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+struct StepTime {
+  std::string label;
+  double ms, share;
+};
+
+// Slowest first.
+std::vector<StepTime> step_times(const Entry& e) {
+  auto runs = static_cast<int>(std::clamp<size_t>(e.timing.ms.size(), 2, 20));
+  auto seconds = e.program->step_seconds(e.inputs, runs);
+  double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::vector<StepTime> times;
+  for (size_t s = 0; s < seconds.size(); ++s)
+    times.push_back({e.program->program().steps[s].label, seconds[s] * 1e3, seconds[s] / all});
+  std::stable_sort(times.begin(), times.end(),
+                   [](const StepTime& a, const StepTime& b) { return a.ms > b.ms; });
+  return times;
+}
+
+Json facts_of(const Entry& e) {
+  Json j = Json::object();
+  j["path"] = e.path;
+  j["target"] = e.target;
+  j["median_ms"] = e.timing.median_ms();
+  j["p10_ms"] = e.timing.quantile_ms(0.1);
+  j["p90_ms"] = e.timing.quantile_ms(0.9);
+  j["runs"] = e.timing.ms.size();
+  j["max_abs_err"] = e.accuracy.known ? Json(e.accuracy.max_abs_err) : Json();
+  j["max_rel_err"] = e.accuracy.known ? Json(e.accuracy.max_rel_err) : Json();
+  if (!e.accuracy.known) j["not_checked"] = e.accuracy.reason;
+  j["min_ms"] = e.timing.quantile_ms(0);
+  j["compile_s"] = e.compile_s;
+  j["phases_ms"] = Json::object();
+  for (const auto& [name, ms] : e.phases_ms) j["phases_ms"][name] = ms;
+  if (!e.program) return j;
+  const Program& p = e.program->program();
+  double weights = 0;
+  for (const Tensor& t : p.weights) weights += static_cast<double>(t.bytes().size());
+  j["step_count"] = p.steps.size();
+  j["weight_bytes"] = weights;
+  j["arena_bytes"] = p.arena_bytes;
+  j["arena_lower_bound"] = p.arena_lower_bound;
+  j["code_bytes"] = e.program->code_bytes();
+  j["on_host"] = Json::array();
+  for (const auto& reason : e.host_reasons) j["on_host"].push(reason);
+  return j;
+}
+
+Json steps_json(const std::vector<StepTime>& times) {
+  Json list = Json::array();
+  for (const StepTime& t : times) {
+    Json& j = list.push(Json::object());
+    j["label"] = t.label;
+    j["ms"] = t.ms;
+    j["share"] = t.share;
+  }
+  return list;
+}
+
+std::string fixed(double v, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << v;
+  return out.str();
+}
+
+// Enough digits for either of microseconds and seconds.
+std::string ms_text(double ms) {
+  return fixed(ms, ms < 1 ? 4 : ms < 100 ? 3 : 1);
+}
+
+std::string error_text(const Accuracy& a) {
+  if (!a.known) return "-";
+  std::ostringstream out;
+  out << std::scientific << std::setprecision(1) << a.max_rel_err;
+  return out.str();
+}
+
+void print_table(const std::vector<Entry>& entries, const Entry* against) {
+  size_t width = 5;
+  for (const Entry& e : entries) width = std::max(width, e.path.size());
+  auto row = [&](const std::string& path, const std::vector<std::string>& cells) {
+    std::cout << std::left << std::setw(static_cast<int>(width)) << path << std::right;
+    for (const auto& c : cells) std::cout << std::setw(11) << c;
+    std::cout << '\n';
+  };
+  std::vector<std::string> head = {"target", "median ms", "p10 ms", "p90 ms", "runs", "max error"};
+  if (against) head.push_back("speedup");
+  row("model", head);
+  for (const Entry& e : entries) {
+    const Timing& t = e.timing;
+    std::vector<std::string> cells = {e.target,
+                                      ms_text(t.median_ms()),
+                                      ms_text(t.quantile_ms(0.1)),
+                                      ms_text(t.quantile_ms(0.9)),
+                                      str(t.ms.size()),
+                                      error_text(e.accuracy)};
+    if (against) cells.push_back(fixed(against->timing.median_ms() / t.median_ms(), 2) + "x");
+    row(e.path, cells);
+  }
+  for (const Entry& e : entries) {
+    if (!e.accuracy.known) std::cout << e.path << ": not checked: " << e.accuracy.reason << '\n';
+  }
+}
+
+void print_steps(const Entry& e, const std::vector<StepTime>& times) {
+  std::cout << "steps of " << e.path << "\n         ms   share  what\n";
+  for (const StepTime& t : times)
+    std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << "%  "
+              << t.label << '\n';
+}
+
+void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {
+  std::vector<Contender> contenders;
+  for (const Entry& e : entries) contenders.push_back([&e] { e.run(); });
+  auto timings = measure(contenders, options);
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].timing = std::move(timings[i]);
+}
+
+int bench(const Options& o, const Globals& globals) {
+  std::vector<std::string> paths = o.models;
+  if (!o.against.empty()) paths.insert(paths.begin(), o.against);
+  std::vector<Entry> entries;
+  for (const auto& path : paths) {
+    for (const auto& target : o.targets) entries.push_back(prepare(path, target, o, globals));
+  }
+  if (o.serve && entries.size() != 1) throw UsageError{"--serve takes one model and one target"};
+  if (o.serve) return serve(entries[0].graph, entries[0].run, entries[0].compile_s);
+
+  Interruption interruption;
+  MeasureOptions how = o.measure;
+  how.monitor = globals.monitor.stopped_by(interruption.flag());
+  measure_all(entries, how);
+  double peak = peak_memory_bytes();
+  for (Entry& e : entries) {
+    if (o.no_check)
+      e.accuracy.reason = "--no-check";
+    else if (!interruption.requested())
+      e.accuracy = accuracy_of(e.graph, e.inputs, e.run(), globals.monitor);
+    else
+      e.accuracy.reason = "interrupted";
+  }
+  globals.finish_progress();
+
+  const Entry* against = o.against.empty() ? nullptr : &entries[0];
+  Json facts = Json::object();
+  facts["schema"] = 1;
+  facts["threads"] = thread_count();
+  facts["models"] = Json::array();
+  if (globals.json != "-") print_table(entries, against);
+  for (const Entry& e : entries) {
+    Json& j = facts["models"].push(facts_of(e));
+    if (against) j["speedup"] = against->timing.median_ms() / e.timing.median_ms();
+    if (!o.steps || !e.program) continue;
+    auto times = step_times(e);
+    j["steps"] = steps_json(times);
+    if (globals.json != "-") print_steps(e, times);
+  }
+  facts["compile_s"] = std::accumulate(entries.begin(), entries.end(), 0.0,
+                                       [](double s, const Entry& e) { return s + e.compile_s; });
+  facts["peak_memory_bytes"] = peak;
+  globals.report(facts);
+  if (interruption.requested()) return kInterrupted;
+  double allowed = o.how.options(globals).accuracy;
+  bool wrong = !o.how.accuracy.empty() && allowed > 0 &&
+               std::any_of(entries.begin(), entries.end(), [&](const Entry& e) {
+                 return e.accuracy.known && !(e.accuracy.max_rel_err <= allowed);
+               });
+  return wrong ? kDifferent : kOk;
+}
+
+}  // namespace
+
+Verb bench_verb(CLI::App& app, const Globals& globals) {
+  auto o = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand("bench", "how long models take, interleaved in one run");
+  c->add_option("MODEL", o->models, "the models")->required();
+  c->add_option("--target", o->targets, "what runs them: interp, cpu, or both (interp,cpu)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  c->add_option("--against", o->against, "one more model, with which the others are compared");
+  c->add_option("--runs", o->measure.runs, "timed runs of each (0: as many as fit into --seconds)")
+      ->check(CLI::Range(0, 1000000));
+  c->add_option("--seconds", o->measure.seconds, "time for each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  c->add_flag("--steps", o->steps, "the steps of each compiled program by time");
+  c->add_flag("--no-check", o->no_check, "do not compare with double precision");
+  c->add_flag("--serve", o->serve, "run one model when told to by lines on stdin")->group("");
+  add_input_options(*c, o->inputs);
+  add_how_options(*c, o->how);
+  return {c, [o, &globals] { return bench(*o, globals); }};
+}
+
+}  // namespace emend
