@@ -103,7 +103,8 @@ class NestBuilder {
                        [&](int a) { computed |= nest_.math.atom(a).kind == Atom::Kind::value; });
       if (computed || low < 0 || high >= type.shape[d]) {
         v.bounds.push_back({index[d], type.shape[d]});
-        if (!outside) v.faults = true;
+        // Behind a mask anything may stand; elsewhere only data can name a place outside.
+        if (!outside && masks_ == 0) v.faults = true;
       }
     }
     v.outside = outside.value_or(0);
@@ -220,7 +221,9 @@ class NestBuilder {
       if (computed) throw Unnestable{"an index into a value that is not stored"};
       if (low < 0 || high >= type.shape[d]) bounds.push_back({index[d], type.shape[d]});
     }
+    masks_ += !bounds.empty();
     int value = value_of(operand, index);
+    masks_ -= !bounds.empty();
     return bounds.empty() ? value : masked(value, bounds, r.outside.value_or(0));
   }
 
@@ -271,6 +274,7 @@ class NestBuilder {
       std::pair<uint32_t, std::vector<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>>>,
       int>
       seen_;
+  int masks_ = 0;           // how many masks stand around what is being built
   std::vector<int> bound_;  // iterators of the reductions that we are inside of
   std::vector<int> spare_;  // iterators made for reductions
 };

@@ -100,6 +100,7 @@ std::string RowPrinter::print() {
     return loops_[0].text;
   }
   prepare_rows();
+  for (const NestStore& s : nest_.stores) hoist(s.value, {lane_});
   open_loop({lane_});
   store_all();
   close_loop(str("#pragma GCC ivdep\n", lane_head()));
@@ -162,6 +163,19 @@ size_t RowPrinter::home(int v) const {
 }
 
 // --- values ---
+
+// What a loop over these iterators needs but does not change is computed before it is opened, so
+// that loops over the row never begin inside one another.
+void RowPrinter::hoist(int v, const std::vector<int>& iterators) {
+  if (!std::any_of(iterators.begin(), iterators.end(), [&](int a) { return depends(v, a); })) {
+    use(v);
+    return;
+  }
+  if (rows_.count(v)) return;
+  std::vector<int> inner = iterators;
+  inner.insert(inner.end(), value(v).over.begin(), value(v).over.end());
+  for (int a : value(v).args) hoist(a, inner);
+}
 
 std::string RowPrinter::use(int v) {
   for (size_t d = loops_.size(); d-- > 0;) {
@@ -258,6 +272,7 @@ void RowPrinter::reduce(int v, const std::string& name) {
   });
   if (first != over.end()) std::rotate(first, first + 1, over.end());
   bool rows = over == std::vector<int>{lane_};
+  hoist(u.args[0], over);
   for (int a : over) open_loop({a});
   std::string x = use(u.args[0]);
   x = c_converted(value(u.args[0]).work, u.work, x);

@@ -47,6 +47,7 @@ class RowPrinter {
   void open_loop(std::vector<int> iterators) { loops_.push_back({std::move(iterators), {}, ""}); }
   void close_loop(const std::string& head);
 
+  void hoist(int v, const std::vector<int>& iterators);
   std::string use(int v);
   std::string compute(int v);
   std::string index(const Linear& e);
