@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "ops/families.h"
+#include "ops/running.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -352,6 +353,12 @@ std::string not_nestable(const Graph& g, NodeId n) {
     types.push_back(g.type(a).dtype);
   }
   if (!working_type(types)) return str(def.name, " of element types without arithmetic in C");
+  if (def.means && node.args.size() == 1) {
+    const Type& operand = g.type(node.args[0]);
+    Meaning m = meaning_of(def, node.attrs, std::span(&operand, 1));
+    if (as_running(m, operand.shape))
+      return str(def.name, " along an axis is carried, not reduced");
+  }
   return "";
 }
 
