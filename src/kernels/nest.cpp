@@ -384,35 +384,43 @@ Result<Nest> nest_of(const Graph& group) {
   }
 }
 
+std::vector<std::vector<bool>> free_atoms(const Nest& nest) {
+  std::vector<std::vector<bool>> all;
+  for (const NestValue& v : nest.values) {
+    std::vector<bool> free(nest.math.size(), false);
+    auto merge = [&](int other) {
+      const auto& theirs = all[static_cast<size_t>(other)];
+      for (size_t a = 0; a < free.size(); ++a) free[a] = free[a] || theirs[a];
+    };
+    auto see = [&](const Linear& e) {
+      nest.math.visit(e, [&](int a) {
+        if (nest.math.atom(a).kind == Atom::Kind::value) {
+          merge(nest.math.atom(a).value);
+        } else {
+          free[static_cast<size_t>(a)] = true;
+        }
+      });
+    };
+    see(v.at);
+    for (const Bound& b : v.bounds) see(b.at);
+    for (int a : v.args) merge(a);
+    for (int a : v.over) free[static_cast<size_t>(a)] = false;
+    all.push_back(std::move(free));
+  }
+  return all;
+}
+
 std::vector<bool> free_atoms(const Nest& nest, int value) {
-  std::vector<bool> free(nest.math.size(), false);
-  const NestValue& v = nest.values[static_cast<size_t>(value)];
-  auto merge = [&](int other) {
-    auto theirs = free_atoms(nest, other);
-    for (size_t a = 0; a < free.size(); ++a) free[a] = free[a] || theirs[a];
-  };
-  auto see = [&](const Linear& e) {
-    nest.math.visit(e, [&](int a) {
-      if (nest.math.atom(a).kind == Atom::Kind::value) {
-        merge(nest.math.atom(a).value);
-      } else {
-        free[static_cast<size_t>(a)] = true;
-      }
-    });
-  };
-  see(v.at);
-  for (const Bound& b : v.bounds) see(b.at);
-  for (int a : v.args) merge(a);
-  for (int a : v.over) free[static_cast<size_t>(a)] = false;
-  return free;
+  return free_atoms(nest)[static_cast<size_t>(value)];
 }
 
 double operation_count(const Nest& nest) {
   double total = 0;
+  auto all_free = free_atoms(nest);
   for (size_t i = 0; i < nest.values.size(); ++i) {
     const NestValue& v = nest.values[i];
     double points = 1;
-    auto free = free_atoms(nest, static_cast<int>(i));
+    std::vector<bool>& free = all_free[i];
     for (int a : v.over) free[static_cast<size_t>(a)] = true;
     for (size_t a = 0; a < free.size(); ++a) {
       if (free[a]) points *= static_cast<double>(nest.math.extent(static_cast<int>(a)));

@@ -70,7 +70,8 @@ std::string not_nestable(const Graph& g, NodeId n);
 // one number of elements. Fails with the reason.
 Result<Nest> nest_of(const Graph& group);
 
-// Iterators and values that `value` depends on: free ones, without those bound by reductions.
+// Per value, the iterators that it depends on: free ones, without those bound by reductions.
+std::vector<std::vector<bool>> free_atoms(const Nest& nest);
 std::vector<bool> free_atoms(const Nest& nest, int value);
 // Arithmetic operations of one run.
 double operation_count(const Nest& nest);

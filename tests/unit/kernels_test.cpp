@@ -59,5 +59,31 @@ TEST(Nest, ASoftmaxSharesItsRow) {
   EXPECT_EQ(loads, 1u) << to_text(nest);
 }
 
+// A pad of a computed value reads beyond the borders only where the result is dropped: no fault.
+TEST(Nest, APadOfAComputedValueIsAMask) {
+  GraphBuilder b;
+  NodeId x = b.input("x", f32({3, 5}));
+  NodeId p = b.op("pad", {b.op("exp", {x})}, Attrs({{"pads", Dims{1, 2, 0, 1}}}));
+  b.output("y", p);
+  Nest nest = nest_of(std::move(b).build()).value_or_throw();
+  for (const NestValue& v : nest.values) EXPECT_FALSE(v.faults) << to_text(nest);
+}
+
+// Two groups whose text is the same and whose outermost extents are not.
+TEST(Kernels, EqualTextWithMoreTasksIsAnotherKernel) {
+  GraphBuilder b;
+  NodeId x = b.input("x", f32({2, 8})), y = b.input("y", f32({50, 8}));
+  auto rows = [&](NodeId n) { return b.op("reduce_sum", {n}, Attrs({{"axes", Dims{1}}})); };
+  b.output("p", rows(x));
+  b.output("q", rows(y));
+  Graph g = std::move(b).build();
+  std::vector<double> few(16, 1), many(400, 1);
+  std::vector<Value> in{Tensor::of_reals(DType::f32, {2, 8}, few),
+                        Tensor::of_reals(DType::f32, {50, 8}, many)};
+  std::vector<Value> out = compile(g).run(in);
+  EXPECT_EQ(out[0].tensor.reals(), std::vector<double>(2, 8.0));
+  EXPECT_EQ(out[1].tensor.reals(), std::vector<double>(50, 8.0));
+}
+
 }  // namespace
 }  // namespace emend

@@ -82,10 +82,7 @@ std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
 }
 
 RowPrinter::RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest)
-    : nest_(nest), group_(group), lane_(lane), longest_(longest) {
-  for (size_t v = 0; v < nest.values.size(); ++v) {
-    free_.push_back(free_atoms(nest, static_cast<int>(v)));
-  }
+    : nest_(nest), group_(group), lane_(lane), longest_(longest), free_(free_atoms(nest)) {
   find_kept();
 }
 
