@@ -1,27 +1,27 @@
 #include "fuse/fuse.h"
 
-#include "kernels/group.h"
-#include "kernels/nest.h"
-#include "ops/table.h"
+#include "base/error.h"
+#include "fuse/greedy.h"
+#include "fuse/price.h"
+#include "fuse/units.h"
 
 namespace emend {
 
-Partition fuse(const Graph& g, const FuseOptions&) {
-  Partition p;
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId n{i};
-    const Node& node = g.nodes[n];
-    if (node.op == kInputOp || node.op == kConstantOp || is_renaming(g, n)) continue;
-    NodeGroup group{{n}, {n}, false, not_nestable(g, n)};
-    group.host = !group.reason.empty();
-    if (!group.host) {
-      if (auto nest = nest_of(outlined(g, group).graph); !nest) {
-        group.host = true;
-        group.reason = nest.error();
-      }
+Partition fuse(const Graph& g, const FuseOptions& options) {
+  Units units(g);
+  std::vector<std::vector<NodeId>> groups;
+  if (options.fuse) {
+    GroupPrices prices(g, options.target);
+    groups = greedy_groups(units, prices);
+  } else {
+    for (size_t i = 0; i < g.size(); ++i) {
+      if (units.is_unit(NodeId(i))) groups.push_back({NodeId(i)});
     }
-    p.groups.push_back(std::move(group));
   }
+  auto in_order = ordered(units, std::move(groups));
+  EMEND_ASSERT(in_order, "groups that need one another");
+  Partition p;
+  for (const auto& members : *in_order) p.groups.push_back(units.group(members));
   return p;
 }
 

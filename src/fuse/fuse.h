@@ -1,7 +1,8 @@
-// Cuts a graph into groups that one kernel each can compute.
+// Cuts a graph into groups that one kernel each can compute, so that few bytes travel between them.
 #pragma once
 
 #include "ir/partition.h"
+#include "kernels/kernel.h"
 
 namespace emend {
 
@@ -10,7 +11,13 @@ Graph decomposed(const Graph& g);
 
 struct FuseOptions {
   bool fuse = true;  // false: a kernel per operator
+  Target target;     // whose prices decide
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
+
+// Seconds of one run by the price list that fusion minimises (decision 0010): per group a launch,
+// the bytes it reads and writes, and the operations it executes, repeated ones included. Host
+// groups cost what their launch and bytes do. A group that no kernel may compute has no price.
+std::optional<double> price(const Graph& g, const Partition& p, const Target& target);
 
 }  // namespace emend

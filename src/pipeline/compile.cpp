@@ -46,7 +46,8 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   target.peak_flops = 2 * 3.5e9 * target.vector_bytes / 4 * target.threads;
   const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
-  Partition partition = timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse}); });
+  Partition partition =
+      timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
   for (const NodeGroup& group : partition.groups) {
     if (group.host) facts.host_reasons.push_back(group.reason);
   }

@@ -1,0 +1,256 @@
+#include "fuse/price.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fuse/fuse.h"
+#include "kernels/nest.h"
+
+namespace emend {
+namespace {
+
+constexpr size_t kMaxValues = 256;  // of one nest: more is neither readable nor registers
+// Plain loops reach this part of what contractions do.
+constexpr double kPlainShare = 1.0 / 8;
+
+double bytes_of(const Type& t) {
+  if (!t.is_tensor()) return 0;
+  return static_cast<double>(count(t.shape)) * info(t.dtype).bits / 8;
+}
+
+// Operations that a nest executes when it runs row by row: a value is computed in the outermost
+// loop that knows all its iterators, once per loop that needs it. Mirrors kernels/cpu/rows.cpp.
+class RowWork {
+ public:
+  explicit RowWork(const Nest& nest) : nest_(nest), free_(free_atoms(nest)) {
+    std::vector<int> outer(nest.space.begin(), nest.space.end());
+    if (!outer.empty()) {
+      lane_ = outer.back();
+      outer.pop_back();
+    }
+    loops_.push_back({outer, extent(outer), {}});
+    if (lane_ >= 0) open({lane_});
+    for (const NestStore& s : nest.stores) use(s.value);
+  }
+  double operations() const { return total_; }
+
+ private:
+  struct Loop {
+    std::vector<int> knows;
+    double runs = 1;
+    std::set<int> done;
+  };
+  double extent(const std::vector<int>& iterators) const {
+    double n = 1;
+    for (int a : iterators) n *= static_cast<double>(nest_.math.extent(a));
+    return n;
+  }
+  void open(std::vector<int> iterators) {
+    double runs = loops_.back().runs * extent(iterators);
+    loops_.push_back({std::move(iterators), runs, {}});
+  }
+  bool depends(int v, int atom) const {
+    return free_[static_cast<size_t>(v)][static_cast<size_t>(atom)];
+  }
+  size_t home(int v) const {
+    for (size_t d = loops_.size(); d-- > 0;) {
+      for (int a : loops_[d].knows) {
+        if (depends(v, a)) return d;
+      }
+    }
+    return 0;
+  }
+
+  void use(int v) {
+    for (const Loop& l : loops_) {
+      if (l.done.count(v)) return;
+    }
+    size_t d = home(v);
+    std::vector<Loop> deeper(loops_.begin() + static_cast<long>(d) + 1, loops_.end());
+    loops_.resize(d + 1);
+    compute(v);
+    loops_[d].done.insert(v);
+    loops_.insert(loops_.end(), deeper.begin(), deeper.end());
+  }
+
+  void compute(int v) {
+    const NestValue& u = nest_.values[static_cast<size_t>(v)];
+    auto addressed = [&](const Linear& e) {
+      nest_.math.visit(e, [&](int a) {
+        if (nest_.math.atom(a).kind == Atom::Kind::value) use(nest_.math.atom(a).value);
+      });
+    };
+    addressed(u.at);
+    for (const Bound& b : u.bounds) addressed(b.at);
+    if (u.kind == NestValue::Kind::reduce) {
+      reduce(u);
+      return;
+    }
+    for (int a : u.args) use(a);
+    double each = u.kind == NestValue::Kind::compute ? effort(u.body) : 1;
+    total_ += loops_.back().runs * (each + static_cast<double>(u.bounds.size()));
+  }
+
+  void reduce(const NestValue& u) {
+    // Over lanes it is a row of accumulators: the lanes run innermost.
+    bool rows = loops_.size() == 2 && loops_.back().knows == std::vector<int>{lane_};
+    Loop lanes = loops_.back();
+    if (rows) loops_.pop_back();
+    size_t depth = loops_.size();
+    for (int a : u.over) open({a});
+    if (rows) open({lane_});
+    use(u.args[0]);
+    total_ += loops_.back().runs;
+    loops_.resize(depth);
+    if (rows) loops_.push_back(lanes);
+  }
+
+  const Nest& nest_;
+  std::vector<std::vector<bool>> free_;
+  int lane_ = -1;
+  std::vector<Loop> loops_;
+  double total_ = 0;
+};
+
+// Pieces that threads can share: rows that are reduced as a whole are not cut.
+double tasks_of(const Nest& nest) {
+  double points = 1, outer = 1;
+  for (int a : nest.space) {
+    outer = points;
+    points *= static_cast<double>(nest.math.extent(a));
+  }
+  for (const NestValue& v : nest.values) {
+    bool whole_rows =
+        !nest.space.empty() && std::ranges::find(v.over, nest.space.back()) != v.over.end();
+    if (whole_rows) return outer;
+  }
+  return points;
+}
+
+// Bytes that a group reads of every input: at most all of it, and no more than there are reads.
+std::vector<double> reads_of(const Graph& group, const Nest& nest) {
+  std::vector<double> reads(group.inputs.size(), 0);
+  auto free = free_atoms(nest);
+  for (size_t i = 0; i < nest.values.size(); ++i) {
+    const NestValue& v = nest.values[i];
+    if (v.kind != NestValue::Kind::load) continue;
+    double points = 1;
+    for (size_t a = 0; a < nest.math.size(); ++a) {
+      if (free[i][a]) points *= static_cast<double>(nest.math.extent(static_cast<int>(a)));
+    }
+    reads[static_cast<size_t>(v.buffer)] += points * info(v.dtype).bits / 8;
+  }
+  for (size_t i = 0; i < reads.size(); ++i) {
+    reads[i] = std::min(reads[i], bytes_of(group.type(group.inputs[i].node)));
+  }
+  return reads;
+}
+
+// A contraction takes loads, views looked through, and gives every point of the space its own
+// element; nothing else in its group reduces.
+bool contraction_fits(const Nest& nest, const NestValue& r, const std::vector<bool>& free) {
+  for (int a : nest.space) {
+    if (!free[static_cast<size_t>(a)] && nest.math.extent(a) > 1) return false;
+  }
+  const NestValue& product = nest.values[static_cast<size_t>(r.args[0])];
+  return std::ranges::all_of(product.args, [&](int a) {
+    const NestValue& factor = nest.values[static_cast<size_t>(a)];
+    return factor.kind == NestValue::Kind::load || factor.args.empty();
+  });
+}
+
+bool is_feasible(const Nest& nest, bool contracts) {
+  if (nest.values.size() > kMaxValues) return false;
+  if (!contracts) return true;
+  auto free = free_atoms(nest);
+  size_t reductions = 0;
+  for (size_t v = 0; v < nest.values.size(); ++v) {
+    if (nest.values[v].kind != NestValue::Kind::reduce) continue;
+    if (++reductions > 1 || !contraction_fits(nest, nest.values[v], free[v])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+double effort(const Scalar& s) {
+  double n = 0;
+  for (const Instr& i : s.code) {
+    if (i.fn == Fn::div || i.fn == Fn::mod || i.fn == Fn::fmod || i.fn == Fn::sqrt) {
+      n += 4;
+    } else if ((i.fn > Fn::sqrt && i.fn <= Fn::erf) || i.fn == Fn::pow) {
+      n += 16;
+    } else {
+      n += info(i.fn).arity > 0;
+    }
+  }
+  return n;
+}
+
+const GroupPrices::Facts& GroupPrices::facts(Graph group) {
+  std::vector<Facts>& equal = seen_[hash(group)];
+  for (const Facts& f : equal) {
+    if (f.group == group) return f;
+  }
+  Facts f;
+  int nuclei = 0, reductions = 0, contractions = 0, nodes = 0;
+  for (size_t i = 0; i < group.size(); ++i) {
+    NodeId n{i};
+    if (group.nodes[n].op == kInputOp || group.nodes[n].op == kConstantOp) continue;
+    Role role = role_of(group, n);
+    ++nodes;
+    contractions += role == Role::contraction;
+    nuclei += role == Role::contraction || role == Role::window;
+    reductions += role == Role::reduction;
+  }
+  if (nuclei == 0 || (nuclei == 1 && reductions == 0)) {
+    if (auto nest = nest_of(group)) {
+      f.feasible = nodes == 1 || is_feasible(*nest, contractions > 0);
+      if (f.feasible) {
+        f.reads = reads_of(group, *nest);
+        for (const auto& o : group.outputs) f.writes += bytes_of(group.type(o.node));
+        f.operations = RowWork(*nest).operations();
+        f.tasks = tasks_of(*nest);
+      }
+    }
+  }
+  f.group = std::move(group);
+  equal.push_back(std::move(f));
+  return equal.back();
+}
+
+double GroupPrices::host_price(NodeId n) const {
+  double bytes = bytes_of(g_.type(n));
+  for (NodeId a : g_.nodes[n].args) bytes += bytes_of(g_.type(a));
+  return target_.launch_s + bytes / target_.bandwidth;
+}
+
+std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
+  if (group.host) return host_price(group.nodes[0]);
+  Outline o = outlined(g_, group);
+  const Facts& f = facts(std::move(o.graph));
+  if (!f.feasible) return std::nullopt;
+  std::map<NodeId, double> reads;  // one memory under several shapes is read once
+  for (size_t i = 0; i < o.loads.size(); ++i) {
+    NodeId s = storage_of(g_, o.loads[i]);
+    reads[s] = std::min(reads[s] + f.reads[i], bytes_of(g_.type(s)));
+  }
+  double bytes = f.writes;
+  for (auto [s, read] : reads) bytes += read;
+  double idle = std::max(1.0, target_.threads / f.tasks);
+  double rate = target_.peak_flops * kPlainShare;
+  return target_.launch_s + idle * (bytes / target_.bandwidth + f.operations / rate);
+}
+
+std::optional<double> price(const Graph& g, const Partition& p, const Target& target) {
+  GroupPrices prices(g, target);
+  double total = 0;
+  for (const NodeGroup& group : p.groups) {
+    auto seconds = prices(group);
+    if (!seconds) return std::nullopt;
+    total += *seconds;
+  }
+  return total;
+}
+
+}  // namespace emend

@@ -1,0 +1,44 @@
+// What a group costs, and whether one kernel may compute it (evt.md's objective: bytes, launches,
+// operations that are repeated). Read off the group's nest as the rows template runs it, which
+// is what makes recomputation visible.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "fuse/units.h"
+#include "kernels/group.h"
+#include "kernels/kernel.h"
+#include "ops/scalar.h"
+
+namespace emend {
+
+// Simple operations that one evaluation is worth.
+double effort(const Scalar& s);
+
+// Prices of groups of one graph; equal groups are looked at once.
+class GroupPrices {
+ public:
+  GroupPrices(const Graph& g, const Target& target) : g_(g), target_(target) {}
+
+  // Seconds; nothing if no kernel may compute the group.
+  std::optional<double> operator()(const NodeGroup& group);
+
+ private:
+  struct Facts {
+    Graph group;
+    bool feasible = false;
+    std::vector<double> reads;  // bytes per load
+    double writes = 0;          // bytes
+    double operations = 0;
+    double tasks = 1;
+  };
+  const Facts& facts(Graph group);
+  double host_price(NodeId n) const;
+
+  const Graph& g_;
+  Target target_;
+  std::map<uint64_t, std::vector<Facts>> seen_;
+};
+
+}  // namespace emend

@@ -1,0 +1,153 @@
+#include "fuse/units.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "fuse/price.h"
+#include "kernels/group.h"
+#include "kernels/nest.h"
+#include "ops/families.h"
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+constexpr double kCheapEffort = 4;        // of an element of any tensor
+constexpr int64_t kSmall = 4096;          // elements of which any effort is cheap
+constexpr double kCheapSmallEffort = 64;  // of an element of a small tensor
+
+Meaning node_meaning(const Graph& g, NodeId n) {
+  std::vector<Type> types;
+  for (NodeId a : g.nodes[n].args) types.push_back(g.type(a));
+  return meaning_of(op_def(g.nodes[n]), g.nodes[n].attrs, types);
+}
+
+// Whether every term of the reduction is another element: the reduction reads nothing twice.
+bool reads_once(const Graph& g, NodeId n, const Meaning& m) {
+  int64_t terms = count(m.out) * count(m.reduced);
+  for (const Read& r : m.reads) {
+    if (count(g.type(g.nodes[n].args[static_cast<size_t>(r.operand)]).shape) < terms) return false;
+  }
+  return true;
+}
+
+Role role_of(const Graph& g, NodeId n, const Meaning& m) {
+  if (m.reduce == Reduce::none) return Role::pointwise;
+  if (is_contraction(m)) return Role::contraction;
+  return reads_once(g, n, m) ? Role::reduction : Role::window;
+}
+
+// Why only the reference can compute the node; empty if a kernel can.
+std::string host_reason(const Graph& g, NodeId n) {
+  std::string reason = not_nestable(g, n);
+  if (!reason.empty()) return reason;
+  auto nest = nest_of(outlined(g, {{n}, {n}, false, ""}).graph);
+  return nest ? "" : nest.error();
+}
+
+}  // namespace
+
+Role role_of(const Graph& g, NodeId n) {
+  return role_of(g, n, node_meaning(g, n));
+}
+
+Units::Units(const Graph& g)
+    : g_(&g),
+      roles_(g.size(), Role::given),
+      reasons_(g.size()),
+      cheap_(g.size(), false),
+      dissolved_(g.size(), false),
+      output_(g.size(), false),
+      direct_users_(g.size()) {
+  for (const auto& o : g.outputs) output_[storage_of(g, o.node)] = true;
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId n{i};
+    const Node& node = g.nodes[n];
+    for (NodeId a : node.args) {
+      auto& users = direct_users_[a];
+      if (users.empty() || users.back() != n) users.push_back(n);
+    }
+    if (node.op == kInputOp || node.op == kConstantOp) continue;
+    if (is_renaming(g, n)) {
+      roles_[n] = Role::renaming;
+      continue;
+    }
+    reasons_[n] = host_reason(g, n);
+    if (!reasons_[n].empty()) {
+      roles_[n] = Role::host;
+      continue;
+    }
+    Meaning m = node_meaning(g, n);
+    roles_[n] = role_of(g, n, m);
+    double work = effort(m.body);
+    bool small = count(g.type(n).shape) <= kSmall && work <= kCheapSmallEffort;
+    cheap_[n] = roles_[n] == Role::pointwise && op_def(node).kind != Kind::index && !output_[n] &&
+                m.reads.size() <= 3 && (small || work <= kCheapEffort);
+  }
+  // The host sees values, never what a group computes on the way.
+  for (size_t i = 0; i < g.size(); ++i) {
+    if (roles_[NodeId(i)] != Role::host) continue;
+    for (NodeId a : g.nodes[NodeId(i)].args) cheap_[storage_of(g, a)] = false;
+  }
+}
+
+std::vector<NodeId> Units::users(NodeId n) const {
+  std::set<NodeId> found;
+  std::vector<NodeId> open{n};
+  for (; !open.empty();) {
+    NodeId at = open.back();
+    open.pop_back();
+    for (NodeId u : direct_users_[at]) {
+      if (see_through(u)) {
+        open.push_back(u);
+      } else {
+        found.insert(u);
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<NodeId> Units::producers(NodeId n) const {
+  std::set<NodeId> found;
+  std::vector<NodeId> open{n};
+  for (; !open.empty();) {
+    NodeId at = open.back();
+    open.pop_back();
+    for (NodeId a : g_->nodes[at].args) {
+      if (see_through(a)) {
+        open.push_back(a);
+      } else if (is_unit(a)) {
+        found.insert(a);
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+NodeGroup Units::group(const std::vector<NodeId>& units) const {
+  NodeGroup group;
+  if (roles_[units[0]] == Role::host) return {units, units, true, reasons_[units[0]]};
+  auto member = [&](NodeId n) { return std::binary_search(units.begin(), units.end(), n); };
+  std::set<NodeId> inside(units.begin(), units.end());
+  std::function<void(NodeId)> need = [&](NodeId n) {
+    for (NodeId a : g_->nodes[n].args) {
+      // A renaming of what is loaded is loaded itself.
+      NodeId s = roles_[a] == Role::renaming ? storage_of(*g_, a) : a;
+      if (!member(s) && !dissolved_[s]) continue;
+      for (NodeId r = a; r != s; r = g_->nodes[r].args[0]) inside.insert(r);
+      if (dissolved_[s] && inside.insert(s).second) need(s);
+    }
+  };
+  for (NodeId u : units) need(u);
+  group.nodes.assign(inside.begin(), inside.end());
+  for (NodeId u : units) {
+    bool stored = output_[u];
+    for (NodeId user : users(u)) stored |= !member(user);
+    if (stored) group.stores.push_back(u);
+  }
+  return group;
+}
+
+}  // namespace emend

@@ -1,0 +1,57 @@
+// What fusion decides about: the *units* of a graph, the nodes that some group must compute. The
+// others belong to whoever needs them and follow from the units: inputs and constants are loaded,
+// renamings are looked through, and *dissolved* nodes (cheap ones: views, casts, a few operations)
+// are computed again by every group that needs them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/partition.h"
+
+namespace emend {
+
+enum class Role : uint8_t {
+  given,        // an input or a constant
+  renaming,     // only another shape for the same memory
+  host,         // evaluated by the reference
+  pointwise,    // elementwise operators, views, gathers
+  reduction,    // each element of what is reduced counts once
+  window,       // elements are read several times: convolutions' kin, pooling
+  contraction,  // sums of products
+};
+
+// Of a node that kernels can compute.
+Role role_of(const Graph& g, NodeId n);
+
+class Units {
+ public:
+  explicit Units(const Graph& g);
+
+  const Graph& graph() const { return *g_; }
+  Role role(NodeId n) const { return roles_[n]; }
+  const std::string& reason(NodeId n) const { return reasons_[n]; }  // why it is the host's
+  bool is_unit(NodeId n) const { return roles_[n] >= Role::host && !dissolved_[n]; }
+  bool cheap(NodeId n) const { return cheap_[n]; }  // may be dissolved
+  bool dissolved(NodeId n) const { return dissolved_[n]; }
+  void dissolve(NodeId n, bool yes = true) { dissolved_[n] = yes; }
+
+  // Units that read this one's value or produce what this one reads, renamings and dissolved nodes
+  // looked through; sorted.
+  std::vector<NodeId> users(NodeId n) const;
+  std::vector<NodeId> producers(NodeId n) const;
+
+  // The group that computes these units (sorted): with the renamings and dissolved nodes it needs
+  // inside, and its stores.
+  NodeGroup group(const std::vector<NodeId>& units) const;
+
+ private:
+  bool see_through(NodeId n) const { return roles_[n] == Role::renaming || dissolved_[n]; }
+  const Graph* g_;
+  IdVec<NodeId, Role> roles_;
+  IdVec<NodeId, std::string> reasons_;
+  IdVec<NodeId, bool> cheap_, dissolved_, output_;
+  IdVec<NodeId, std::vector<NodeId>> direct_users_;
+};
+
+}  // namespace emend
