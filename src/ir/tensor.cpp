@@ -31,7 +31,8 @@ Tensor Tensor::zeros(DType dtype, Dims shape) {
     return of_strings(std::move(shape), std::vector<std::string>(static_cast<size_t>(*n)));
   }
   size_t size = storage_bytes(dtype, static_cast<uint64_t>(*n)).value();
-  spend_memory(size, "a tensor");
+  constexpr size_t kHandle = 128;  // even an empty one takes some memory and work
+  spend_memory(size + kHandle, "a tensor");
   // calloc: large blocks come from the system already zero and cost nothing until touched.
   std::shared_ptr<void> owner(std::calloc(size ? size : 1, 1), std::free);
   if (!owner) throw Error(str("no memory for a tensor of ", bytes_text(static_cast<double>(size))));

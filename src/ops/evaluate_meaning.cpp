@@ -1,5 +1,6 @@
 #include <complex>
 
+#include "ir/memory_budget.h"
 #include "ops/meaning_eval.h"
 
 namespace emend {
@@ -250,6 +251,7 @@ DType stored_dtype(Arithmetic a, DType t) {
 
 Tensor evaluate_meaning(const Meaning& m, Arithmetic a, Types types,
                         std::span<const Tensor> operands, DType declared, Dims shape) {
+  spend_work(static_cast<uint64_t>(count(m.out)), static_cast<uint64_t>(count(m.reduced)));
   bool movement = is_movement(m);
   if (movement && declared == DType::string) return move_strings(m, operands, std::move(shape));
   DType result = stored_dtype(a, declared);

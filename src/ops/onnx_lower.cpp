@@ -32,6 +32,9 @@ namespace {
 
 // A value larger than this is not a shape operand.
 constexpr int64_t kMaxFolded = 1 << 20;
+// What is evaluated by hand may take more than linear time (sorting, suppressing boxes,
+// determinants); of more elements than this it waits for run time.
+constexpr int64_t kMaxByHand = 1 << 14;
 
 class Lowering {
  public:
@@ -201,8 +204,15 @@ class Lowering {
       operands.emplace_back(*v);
       types.push_back(b_.type(a));
     }
+    if (!is_quick(def, types)) return std::nullopt;
     EvalContext c{Arithmetic::own, &def, n.attrs, types, type};
     return evaluate_node(c, operands).tensor;
+  }
+
+  static bool is_quick(const OpDef& def, Types operands) {
+    int64_t elements = 0;
+    for (const Type& t : operands) elements += t.is_tensor() ? count(t.shape) : 0;
+    return !def.eval || elements <= kMaxByHand;
   }
 
   // One item of a tuple that follows from constants.
@@ -218,6 +228,7 @@ class Lowering {
       operands.emplace_back(*v);
       types.push_back(b_.type(a));
     }
+    if (!is_quick(op_def(n), types)) return std::nullopt;
     EvalContext c{Arithmetic::own, &op_def(n), n.attrs, types, b_.type(tuple)};
     return evaluate_node(c, operands)
         .items.at(static_cast<size_t>(get.attrs.get<int64_t>("index")))

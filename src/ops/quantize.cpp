@@ -67,7 +67,7 @@ NodeId spread(GraphBuilder& b, NodeId p, const Dims& to, int64_t axis, int64_t b
     return reshape(b, p, column);
   }
   Dims blocks = to;
-  blocks[k] = block > 0 ? (to[k] + block - 1) / block : 0;
+  blocks[k] = block > 0 ? to[k] / block + (to[k] % block != 0) : 0;
   if (shape != blocks) {
     throw Error(str("scales ", shape_text(shape), " do not cut axis ", axis, " of ", shape_text(to),
                     " into blocks of ", block));

@@ -160,9 +160,9 @@ TEST(Import, AFewBytesDoNotMakeALargeTensor) {
                                   {value_info("y", {1})});
   sparse.graph.sparse_initializer = {
       {float_tensor("w", 2, 5), int_tensor("", {0, 1}), {int64_t{1} << 30}}};
-  EXPECT_NE(
-      complaint(sparse).find("test.onnx: tensor \"w\": unfolds to too much: a tensor takes 4 GiB"),
-      std::string::npos)
+  EXPECT_NE(complaint(sparse).find(
+                "test.onnx: tensor \"w\": unfolds to too much: a tensor takes 4.00 GiB"),
+            std::string::npos)
       << complaint(sparse);
   // Each one alone would be small enough.
   onnx::Model ranges = onnx_model({}, {}, {});
@@ -230,15 +230,34 @@ TEST(Import, FunctionsThatCallFunctionsDoNotUnfoldWithoutEnd) {
   EXPECT_NE(complaint(m).find("unfolds to too much: another node"), std::string::npos);
 }
 
+// Folding a shape operand computes what the file says; that, too, has an end.
+TEST(Import, ShapeOperandsAreNotWorthAnyWork) {
+  onnx::Model m = onnx_model(
+      {value_info("x", {2})},
+      {onnx_node("Expand", {"one", "many"}, {"a"}), onnx_node("Einsum", {"a", "a", "a"}, {"p"}),
+       onnx_node("Reshape", {"x", "p"}, {"y"})},
+      {value_info("y", {2})});
+  m.graph.initializer = {int_tensor("one", {1}), int_tensor("many", {100'000})};
+  onnx::Attribute equation;
+  equation.name = "equation";
+  equation.type = onnx::AttributeType::kString;
+  equation.s = "i,j,k->";
+  m.graph.node[1].attribute = {equation};
+  EXPECT_NE(complaint(m).find("(Reshape): unfolds to too much: "), std::string::npos)
+      << complaint(m);
+}
+
 TEST(Import, BudgetsNest) {
-  const MemoryBudget outer(100);
+  const auto kib = [] { return Tensor::zeros(DType::u8, {1024}); };  // and its handle
+  const MemoryBudget outer(3 * 1024);
   {
-    const MemoryBudget inner(1000);  // cannot widen what is around it
-    Tensor::zeros(DType::f32, {20});
-    EXPECT_THROW(Tensor::zeros(DType::f32, {6}), Error);
+    const MemoryBudget inner(100 * 1024);  // cannot widen what is around it
+    kib();
+    EXPECT_THROW(Tensor::zeros(DType::u8, {2 * 1024}), Error);
   }
-  EXPECT_THROW(Tensor::zeros(DType::f32, {6}), Error);  // what was spent inside stays spent
-  EXPECT_NO_THROW(Tensor::zeros(DType::f32, {5}));
+  EXPECT_THROW(Tensor::zeros(DType::u8, {2 * 1024}), Error);  // what was spent inside stays spent
+  EXPECT_NO_THROW(kib());
+  EXPECT_THROW(kib(), Error);
 }
 
 TEST(Import, BadGraphsGetOneSentenceThatNamesFileNodeAndReason) {
