@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings in what Emend needs and is missing: `tools/setup.sh build` or `tools/setup.sh test` (which includes build).
+# Brings in what Emend needs and is missing: `tools/setup.sh build`, `test` (which includes build) or `bench` (which includes both).
 # What and which version stands in deps.txt. Debian packages are installed system-wide (as root or by sudo), PyPI's
 # into the private environment .venv; downloads are kept in $EMEND_CACHE_DIR, by default ~/.cache/emend.
 # When nothing is missing this takes a fraction of a second and touches nothing. EMEND_NO_SETUP=1 skips it altogether.
@@ -10,7 +10,8 @@ tier=${1:-build}
 case $tier in
   build) tiers='build' ;;
   test) tiers='build|test' ;;
-  *) echo "usage: tools/setup.sh build|test" >&2; exit 2 ;;
+  bench) tiers='build|test|bench' ;;
+  *) echo "usage: tools/setup.sh build|test|bench" >&2; exit 2 ;;
 esac
 [ -z "${EMEND_NO_SETUP:-}" ] || exit 0
 
@@ -73,12 +74,12 @@ at_least() {
   exit 1
 }
 
-# The environment is current when its stamp equals what deps.txt asks for; otherwise pip makes it so.
+# The environment is current when everything wanted stands in its stamp, which lists what pip was last asked for.
 install_wheels() {
   local wheels stamp=.venv/emend-deps
   wheels=$(wanted pypi)
   [ -n "$wheels" ] || return 0
-  if [ "$(cat $stamp 2>/dev/null)" = "$wheels" ] && [ -x .venv/bin/python ]; then return 0; fi
+  if [ -x .venv/bin/python ] && [ -e $stamp ] && ! grep -Fxvq -f $stamp <<<"$wheels"; then return 0; fi
   echo "setup: filling .venv from deps.txt (downloads are kept in $cache/pip)" >&2
   mkdir -p "$cache/pip"
   [ -x .venv/bin/python ] || python3 -m venv .venv
@@ -98,7 +99,7 @@ fi
 install_packages
 at_least 12 "$(g++ -dumpversion)" "GCC"
 at_least 3.25 "$(cmake --version | awk 'NR == 1 { print $3 }')" "CMake"
-if [ "$tier" = test ]; then
+if [ "$tier" != build ]; then
   at_least 3.11 "$(python3 -c 'import platform; print(platform.python_version())')" "Python"
 fi
 install_wheels

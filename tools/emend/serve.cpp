@@ -39,6 +39,7 @@ int serve(const Graph& g, const std::function<std::vector<Value>()>& run, double
   Json ready = Json::object();
   ready["ready"] = true;
   ready["compile_s"] = compile_s;
+  ready["first_ms"] = milliseconds_of([&] { run(); });
   answer(ready);
   for (std::string line; std::getline(std::cin, line);) answer(obey(line, g, run));
   return kOk;

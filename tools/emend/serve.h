@@ -1,6 +1,6 @@
 // A model that stays loaded and runs when told to, so that a benchmark can take turns with other
 // processes. Lines on stdin, one line of JSON on stdout for each, until stdin ends:
-//   (at the start)   {"ready": true, "compile_s": 0.8}
+//   (at the start)   {"ready": true, "compile_s": 0.8, "first_ms": 3.5}
 //   run 5            {"ms": [1.02, 1.01, 1.01, 1.03, 1.01]}
 //   outputs DIR      {"outputs": ["y"]}, written to DIR as NAME.npy
 //   anything else    {"error": "..."}

@@ -29,16 +29,21 @@ double parameter_count(const Graph& g) {
 
 int list(const Options& o, const Globals& globals) {
   Json models = Json::array();
-  std::cout << std::left << std::setw(17) << "model" << std::right << std::setw(11) << "parameters"
-            << std::setw(10) << "FLOPs" << std::setw(8) << "nodes"
-            << "  what it is\n";
+  bool table = globals.json != "-";
+  if (table) {
+    std::cout << std::left << std::setw(17) << "model" << std::right << std::setw(11)
+              << "parameters" << std::setw(10) << "FLOPs" << std::setw(8) << "nodes"
+              << "  what it is\n";
+  }
   for (const ZooEntry& e : zoo()) {
     Graph g = build_zoo(e.name, {.batch = o.zoo.batch, .weights = false}).graph;
     double parameters = parameter_count(g), operations = operation_count(g);
     size_t nodes = g.size() - g.inputs.size() - g.constants.size();
-    std::cout << std::left << std::setw(17) << e.name << std::right << std::setw(11)
-              << count_text(parameters) << std::setw(10) << count_text(operations) << std::setw(8)
-              << nodes << "  " << e.doc << '\n';
+    if (table) {
+      std::cout << std::left << std::setw(17) << e.name << std::right << std::setw(11)
+                << count_text(parameters) << std::setw(10) << count_text(operations) << std::setw(8)
+                << nodes << "  " << e.doc << '\n';
+    }
     Json& m = models.push(Json::object());
     m["name"] = e.name;
     m["doc"] = e.doc;
