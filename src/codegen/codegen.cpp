@@ -32,6 +32,7 @@ class Assembler {
     for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
       const NodeGroup& group = plan_.partition.groups[k];
       group.host ? host_step(group) : launch(group, plan_.choices[k]);
+      p_.steps.back().group = k;
     }
     for (const auto& o : g_.outputs) p_.outputs.push_back(output(o.node));
     place();

@@ -38,6 +38,7 @@ struct Step {
   enum class Kind : uint8_t { launch, host, copy } kind = Kind::launch;
   size_t kernel = 0;  // launch: index into Program::kernels
   int64_t tasks = 1;  // launch: how many of the kernel; the same text may serve several sizes
+  size_t group = 0;   // of the partition that it came from
   NodeId node;        // host: a node of Program::graph, evaluated by the reference
   std::vector<BufferId> loads, stores;
   std::string label;  // for reports: the model's names of what it computes

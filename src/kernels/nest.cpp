@@ -19,9 +19,27 @@ struct Unnestable {
   std::string reason;
 };
 
+// Divisors by which iterators are cut into digits.
+using Cuts = std::map<int64_t, std::set<int64_t>>;
+
+// An extent cut at its divisors, as far as each divides the next; outermost first.
+Dims pieces(int64_t extent, const std::set<int64_t>& cuts) {
+  Dims result;
+  int64_t rest = extent, done = 1;
+  for (int64_t by : cuts) {  // ascending
+    if (by % done != 0 || extent % by != 0 || by == done) continue;
+    result.insert(result.begin(), by / done);
+    rest /= by / done;
+    done = by;
+  }
+  if (rest > 1 || result.empty()) result.insert(result.begin(), rest);
+  return result;
+}
+
 class NestBuilder {
  public:
-  NestBuilder(const Graph& g, std::span<const int64_t> space) : g_(g) {
+  NestBuilder(const Graph& g, std::span<const int64_t> space, const Cuts& reduced)
+      : g_(g), reduced_(reduced) {
     for (int64_t extent : space) nest_.space.push_back(nest_.math.iterator(extent));
   }
 
@@ -156,14 +174,22 @@ class NestBuilder {
       for (size_t d = 0; d < index.size(); ++d) flat = nest_.math.sum(flat, index[d] * strides[d]);
       at = digits(flat, m.out);
     }
-    // An iterator of one value is that value.
+    // An iterator of one value is that value; one that views cut is its digits.
     Dims extents;
+    std::vector<Dims> digits_of;
     for (int64_t extent : m.reduced) {
-      if (extent != 1) extents.push_back(extent);
+      auto cut = reduced_.find(extent);
+      digits_of.push_back(extent == 1             ? Dims{}
+                          : cut == reduced_.end() ? Dims{extent}
+                                                  : pieces(extent, cut->second));
+      extents.insert(extents.end(), digits_of.back().begin(), digits_of.back().end());
     }
     std::vector<int> over = bind(extents, index);
-    for (size_t k = 0, next = 0; k < m.reduced.size(); ++k) {
-      at.push_back(m.reduced[k] == 1 ? whole(0) : term(over[next++]));
+    size_t next = 0;
+    for (const Dims& digits : digits_of) {
+      Linear number;
+      for (size_t d = 0; d < digits.size(); ++d) number = number * digits[d] + term(over[next++]);
+      at.push_back(number);
     }
     size_t outer = bound_.size();
     bound_.insert(bound_.end(), over.begin(), over.end());
@@ -270,6 +296,7 @@ class NestBuilder {
   }
 
   const Graph& g_;
+  const Cuts& reduced_;  // of reductions, by their extents
   Nest nest_;
   std::map<
       std::pair<uint32_t, std::vector<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>>>,
@@ -280,21 +307,29 @@ class NestBuilder {
   std::vector<int> spare_;  // iterators made for reductions
 };
 
-// Divisors by which iterators of the space are cut into digits, per position in the space.
-std::map<size_t, std::set<int64_t>> cuts(const Nest& nest) {
-  std::map<size_t, std::set<int64_t>> result;
+// Where views cut the iterators of a nest: those of the space by position, others by extent.
+struct NestCuts {
+  std::map<size_t, std::set<int64_t>> space;
+  Cuts reduced;
+};
+
+NestCuts cuts(const Nest& nest) {
+  NestCuts result;
   std::function<void(const Linear&)> see = [&](const Linear& e) {
     for (auto [a, coef] : e.terms) {
       const Atom& at = nest.math.atom(a);
       if (at.kind != Atom::Kind::quotient && at.kind != Atom::Kind::remainder) continue;
       see(at.of);
-      // The digit's place is a multiple of `by` if every other term is.
       for (auto [iterator, step] : at.of.terms) {
+        if (nest.math.atom(iterator).kind != Atom::Kind::iterator || at.by % step != 0) continue;
+        int64_t by = at.by / step, extent = nest.math.extent(iterator);
+        if (by <= 1 || extent % by != 0) continue;
         auto it = std::find(nest.space.begin(), nest.space.end(), iterator);
-        if (it == nest.space.end() || at.by % step != 0) continue;
-        int64_t by = at.by / step;
-        if (by > 1 && nest.math.extent(iterator) % by == 0)
-          result[static_cast<size_t>(it - nest.space.begin())].insert(by);
+        if (it != nest.space.end()) {
+          result.space[static_cast<size_t>(it - nest.space.begin())].insert(by);
+        } else {
+          result.reduced[extent].insert(by);
+        }
       }
     }
   };
@@ -302,28 +337,6 @@ std::map<size_t, std::set<int64_t>> cuts(const Nest& nest) {
     see(v.at);
     for (const Bound& b : v.bounds) see(b.at);
   }
-  return result;
-}
-
-// The space with its dimensions cut where views cut them, if every cut divides the next.
-std::optional<Dims> refined(const Nest& nest, const Dims& space) {
-  Dims result;
-  bool changed = false;
-  auto at = cuts(nest);
-  for (size_t k = 0; k < space.size(); ++k) {
-    int64_t rest = space[k], done = 1;
-    Dims pieces;
-    for (int64_t by : at[k]) {  // ascending
-      if (by % done != 0 || space[k] % by != 0) continue;
-      pieces.push_back(by / done);
-      rest /= by / done;
-      done = by;
-      changed = true;
-    }
-    if (rest > 1 || pieces.empty()) result.push_back(rest);
-    result.insert(result.end(), pieces.rbegin(), pieces.rend());
-  }
-  if (!changed) return std::nullopt;
   return result;
 }
 
@@ -371,14 +384,24 @@ Result<Nest> nest_of(const Graph& group) {
   }
   if (space[0] == 0) return fail("no elements");
   try {
-    Nest nest = NestBuilder(group, space).build(space);
-    for (int round = 0; round < 8; ++round) {
-      auto finer = refined(nest, space);
-      if (!finer) break;
-      space = *finer;
-      nest = NestBuilder(group, space).build(space);
+    Cuts reduced;
+    for (int round = 0;; ++round) {
+      Nest nest = NestBuilder(group, space, reduced).build(space);
+      NestCuts at = cuts(nest);
+      if (round == 8 || (at.space.empty() && at.reduced.empty())) return nest;
+      Dims finer;
+      for (size_t k = 0; k < space.size(); ++k) {
+        for (int64_t piece : pieces(space[k], at.space[k])) finer.push_back(piece);
+      }
+      bool same = finer == space;
+      for (const auto& [extent, by] : at.reduced) {
+        size_t before = reduced[extent].size();
+        reduced[extent].insert(by.begin(), by.end());
+        same = same && reduced[extent].size() == before;
+      }
+      if (same) return nest;
+      space = std::move(finer);
     }
-    return nest;
   } catch (const Unnestable& u) {
     return fail(u.reason);
   }

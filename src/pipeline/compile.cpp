@@ -1,13 +1,19 @@
 #include "pipeline/compile.h"
 
 #include <chrono>
+#include <set>
 
 #include "base/parallel.h"
+#include "base/text.h"
 #include "codegen/codegen.h"
+#include "equiv/compare.h"
 #include "fuse/fuse.h"
 #include "kernels/cpu/c_code.h"
+#include "kernels/group.h"
 #include "kernels/kernel.h"
 #include "ops/evaluate.h"
+#include "pipeline/kernel_check.h"
+#include "run/machine.h"
 #include "select/select.h"
 
 namespace emend {
@@ -20,6 +26,53 @@ auto timed(CompileReport& report, const std::string& name, const Stage& stage) {
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.phases_ms.emplace_back(name, took.count());
   return result;
+}
+
+// The plan with these groups left to the reference, node by node.
+Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& groups) {
+  Plan out;
+  for (size_t k = 0; k < plan.choices.size(); ++k) {
+    const NodeGroup& group = plan.partition.groups[k];
+    if (!groups.count(k)) {
+      out.partition.groups.push_back(group);
+      out.choices.push_back(plan.choices[k]);
+      continue;
+    }
+    for (NodeId n : group.nodes) {
+      if (is_renaming(g, n)) continue;
+      out.partition.groups.push_back({{n}, {n}, true, "its kernel was refused"});
+      out.choices.emplace_back();
+    }
+  }
+  return out;
+}
+
+// Checks every kernel; those that fail are replaced in the plan, by the plain template or, if it is
+// that one, by the reference.
+bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
+            const CompileFlowOptions& options, CompileReport& facts) {
+  KernelChecks checks;
+  try {
+    auto inputs = random_inputs(g, options.seed);
+    checks = check_kernels(g, plan, compiled, inputs, options.accuracy);
+  } catch (const Error& e) {
+    facts.faults.push_back(str("kernels were not checked: ", e.what()));
+    return true;
+  }
+  facts.kernels_checked += checks.checked;
+  facts.kernels_known = checks.known;
+  std::set<size_t> for_host;
+  for (const KernelFault& f : checks.faults) {
+    Candidate& choice = plan.choices[f.group];
+    bool plainest = choice.kernel == "rows";
+    facts.faults.push_back(str("kernel ", choice.kernel, " ", to_text(choice.config), ": error of ",
+                               f.error, " at ", f.where, "; replaced by ",
+                               plainest ? "the reference" : "the plain template"));
+    choice = plainest ? Candidate{} : Candidate{.kernel = "rows"};
+    if (plainest) for_host.insert(f.group);
+  }
+  if (!for_host.empty()) plan = without_kernels(g, plan, for_host);
+  return checks.faults.empty();
 }
 
 }  // namespace
@@ -40,7 +93,7 @@ std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Devic
 
 CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
-  Target target{.vector_bytes = 64,
+  Target target{.vector_bytes = vector_bytes(),
                 .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
   // One vector FMA per cycle at 3.5 GHz.
   target.peak_flops = 2 * 3.5e9 * target.vector_bytes / 4 * target.threads;
@@ -55,12 +108,17 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   facts.host_groups = facts.host_reasons.size();
   Plan plan = timed(facts, "select",
                     [&] { return select(plain, std::move(partition), catalogue, target); });
-  Program program =
-      timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
-  CpuProgram compiled = timed(
-      facts, "compile", [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
-  if (report) *report = std::move(facts);
-  return compiled;
+  for (;;) {
+    Program program =
+        timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
+    CpuProgram compiled = timed(
+        facts, "compile", [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
+    bool good =
+        timed(facts, "check", [&] { return accept(plain, plan, compiled, options, facts); });
+    if (!good) continue;
+    if (report) *report = std::move(facts);
+    return compiled;
+  }
 }
 
 }  // namespace emend

@@ -12,10 +12,14 @@ struct CompileReport {
   std::vector<std::pair<std::string, double>> phases_ms;
   size_t groups = 0, host_groups = 0;
   std::vector<std::string> host_reasons;  // what fell back to the reference, and why
+  int kernels_checked = 0, kernels_known = 0;
+  std::vector<std::string> faults;  // kernels that were refused, and what took their place
 };
 
 struct CompileFlowOptions {
   bool fuse = true;
+  double accuracy = 1e-4;  // of every kernel, see kernel_check.h
+  uint64_t seed = 1;       // of the inputs that kernels are checked with
   CpuOptions cpu;
 };
 

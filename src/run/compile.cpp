@@ -190,6 +190,8 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
   fs::path folder = private_folder(options.cache.empty() ? default_cache() : options.cache);
   uint64_t key = hash_text(prelude, machine_key(compiler, folder));
   for (const std::string& f : flags_of(options)) key = hash_text(f, key);
+  out.folder = folder;
+  out.machine = key;
   std::vector<size_t> sizes(kernels.size());
   std::atomic<int> compiled{0}, done{0};
   parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {

@@ -29,6 +29,8 @@ struct CompileOptions {
 class CompiledKernels {
  public:
   std::vector<KernelFunction> functions;  // one per kernel
+  std::filesystem::path folder;           // of the cache
+  uint64_t machine = 0;                   // what code depends on besides its text
   int compiled = 0;                       // how many were not in the cache
   size_t code_bytes = 0;
   std::vector<std::shared_ptr<void>> libraries;

@@ -80,6 +80,17 @@ struct CpuProgram::Impl {
     }
   }
 
+  // What a kernel forgets to write must not look right by chance.
+  void poison(Instance& i) const {
+    constexpr int kNotANumber = 0xff;
+    std::memset(i.arena.get(), kNotANumber, program.arena_bytes);
+    for (BufferId b : program.outputs) {
+      const Buffer& buffer = program.buffers[b];
+      if (buffer.place == Buffer::Place::output && buffer.bytes)
+        std::memset(i.at[b.value], kNotANumber, buffer.bytes);
+    }
+  }
+
   Value value_in(const Instance& i, BufferId b, const Type& type) const {
     const Buffer& buffer = program.buffers[b];
     bool kept = buffer.place == Buffer::Place::host || buffer.place == Buffer::Place::input;
@@ -122,8 +133,12 @@ struct CpuProgram::Impl {
     if (first < last) kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
   }
 
-  // `seconds` of each step, if asked for.
-  void execute(Instance& i, std::vector<double>* seconds) const {
+  // `watch` gets the seconds of each step, or sees it, if asked for.
+  struct Watch {
+    std::vector<double>* seconds = nullptr;
+    const Observer* observe = nullptr;
+  };
+  void execute(Instance& i, const Watch& watch) const {
     std::atomic<int32_t> fault{0};
     std::exception_ptr failure;
     std::atomic<bool> failed{false};
@@ -147,9 +162,13 @@ struct CpuProgram::Impl {
           }
         }
         if (barrier) barrier->wait();
-        if (seconds && thread == 0) {
+        if (watch.seconds && thread == 0) {
           std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-          (*seconds)[s] = std::min((*seconds)[s], took.count());
+          (*watch.seconds)[s] = std::min((*watch.seconds)[s], took.count());
+        }
+        if (watch.observe) {
+          if (thread == 0 && !failed) (*watch.observe)(s, i.arguments[s]);
+          if (barrier) barrier->wait();
         }
       }
       if (own_fault) fault = 1;
@@ -162,7 +181,7 @@ struct CpuProgram::Impl {
     if (fault) throw Error("an index that the data names lies outside of its tensor");
   }
 
-  std::vector<Value> run(std::span<const Value> inputs, std::vector<double>* seconds) {
+  std::vector<Value> run(std::span<const Value> inputs, const Watch& watch) {
     if (inputs.size() != program.inputs.size()) {
       throw Error(str("the program has ", program.inputs.size(), " inputs, got ", inputs.size()));
     }
@@ -189,7 +208,8 @@ struct CpuProgram::Impl {
       instance->at[b.value] = const_cast<std::byte*>(outputs.back().tensor.data());
     }
     bind(*instance);
-    execute(*instance, seconds);
+    if (watch.observe) poison(*instance);
+    execute(*instance, watch);
     for (size_t k = 0; k < outputs.size(); ++k) {
       BufferId b = program.outputs[k];
       if (program.buffers[b].place == Buffer::Place::output) {
@@ -213,9 +233,17 @@ CpuProgram::CpuProgram(Program program, const std::string& prelude, const CpuOpt
 }
 
 std::vector<Value> CpuProgram::run(std::span<const Value> inputs) const {
-  return impl_->run(inputs, nullptr);
+  return impl_->run(inputs, {});
 }
 
+std::vector<Value> CpuProgram::run_observed(std::span<const Value> inputs,
+                                            const Observer& observe) const {
+  return impl_->run(inputs, {.observe = &observe});
+}
+
+const CompiledKernels& CpuProgram::kernels() const {
+  return impl_->kernels;
+}
 const Program& CpuProgram::program() const {
   return impl_->program;
 }
@@ -228,7 +256,7 @@ size_t CpuProgram::code_bytes() const {
 
 std::vector<double> CpuProgram::step_seconds(std::span<const Value> inputs, int runs) const {
   std::vector<double> seconds(program().steps.size(), 1e30);
-  for (int r = 0; r < runs; ++r) impl_->run(inputs, &seconds);
+  for (int r = 0; r < runs; ++r) impl_->run(inputs, {.seconds = &seconds});
   return seconds;
 }
 

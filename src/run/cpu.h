@@ -3,6 +3,7 @@
 // a set of buffers of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,6 +23,10 @@ class CpuProgram {
   CpuProgram(Program program, const std::string& prelude, const CpuOptions& options);
 
   std::vector<Value> run(std::span<const Value> inputs) const;
+  // The same, showing every step with where its loads and stores are while they are there.
+  using Observer = std::function<void(size_t step, std::span<void* const> buffers)>;
+  std::vector<Value> run_observed(std::span<const Value> inputs, const Observer& observe) const;
+  const CompiledKernels& kernels() const;
   const Program& program() const;
   int compiled() const;       // kernels that were not in the cache
   size_t code_bytes() const;  // of all kernels

@@ -211,7 +211,7 @@ double error_against(const Tensor& exact, const Tensor& actual) {
   for (int64_t i = 0; i < exact.count(); ++i) {
     largest = std::max(largest, std::abs(exact.real(i)));
     double d = std::abs(exact.real(i) - actual.real(i));
-    if (!(d <= worst)) worst = d;  // a NaN stays
+    worst = std::max(worst, std::isnan(d) ? INFINITY : d);
   }
   return worst / largest;
 }

@@ -155,6 +155,12 @@ std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph&
 
 enum class Mode : uint8_t { ahead, direct, packed };
 
+// Rows that can be read where they stand: one stride along k, but for the outermost k, which is
+// then taken one at a time.
+bool is_direct(const Contraction& c, const Side& s) {
+  return c.load(s).bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
+}
+
 class ContractPrinter {
  public:
   ContractPrinter(const Contraction& c, const Graph& group, const Candidate& candidate,
@@ -170,8 +176,9 @@ class ContractPrinter {
       return b < candidate.packing.size() && !candidate.packing[b].outputs.empty();
     };
     vector_mode_ = ahead(vector_) ? Mode::ahead : Mode::packed;
-    bool direct = c_.load(scalar_).bounds.empty() && c.k.size() == 1;
-    scalar_mode_ = ahead(scalar_) ? Mode::ahead : direct ? Mode::direct : Mode::packed;
+    scalar_mode_ = ahead(scalar_)          ? Mode::ahead
+                   : is_direct(c, scalar_) ? Mode::direct
+                                           : Mode::packed;
     blocks_m_ = (scalar_.extent + mr_ - 1) / mr_;
     blocks_n_ = (vector_.extent + nr_ - 1) / nr_;
     tasks_m_ = (blocks_m_ + config_.blocks_m - 1) / config_.blocks_m;
@@ -179,6 +186,10 @@ class ContractPrinter {
     inner_ = c.k.empty() ? 1 : c.depth / c.nest.math.extent(c.k[0]);
     int64_t outer = c.k.empty() ? 1 : c.nest.math.extent(c.k[0]);
     bool short_enough = c.depth <= 2 * kDepth;
+    if (scalar_mode_ == Mode::direct && c.k.size() == 2) {
+      step_ = 1;
+      return;
+    }
     step_ = short_enough ? outer : std::max<int64_t>(1, kDepth / inner_);
   }
 
@@ -234,7 +245,7 @@ class ContractPrinter {
       return str("em_v c", i, "_", j, " = fresh ? (em_v){0} : *(em_v*)(sums + ",
                  i * nr_ + j * width_, ");\n");
     });
-    int64_t step = direct ? *c_.nest.math.stride(c_.load(scalar_).at, c_.k[0]) : 0;
+    int64_t step = direct ? *c_.nest.math.stride(c_.load(scalar_).at, c_.k.back()) : 0;
     text += str("for (int64_t k = 0; k < depth; ++k) {\n");
     for (int64_t j = 0; j < config_.vectors; ++j)
       text += str("const em_v v", j, " = *(const em_v*)(v + ", j * width_, ");\n");
@@ -354,7 +365,7 @@ class ContractPrinter {
   std::string direct_rows() const {
     const Nest& nest = c_.nest;
     Linear at = c_.load(scalar_).at;
-    at = at + term(c_.k[0], -*nest.math.stride(at, c_.k[0]));
+    for (int k : c_.k) at = at + term(k, -*nest.math.stride(at, k));
     std::string text =
         str("const float* rows[", mr_, "];\nfor (int64_t i = 0; i < ", mr_, "; ++i) {\n");
     text += str("const int64_t m = bm * ", mr_, " + i < ", scalar_.extent, " ? bm * ", mr_,
@@ -482,9 +493,8 @@ std::vector<Candidate> candidates(const Graph& group, const std::vector<bool>& c
         };
         bool vector_ahead = pack(vector, vectors * width);
         bool scalar_ahead = pack(scalar, rows);
-        bool direct = c->load(scalar).bounds.empty() && c->k.size() == 1;
-        candidate.estimate_s =
-            estimate(f, *c, scalar, vector, width, vector_ahead, !scalar_ahead && !direct, target);
+        candidate.estimate_s = estimate(f, *c, scalar, vector, width, vector_ahead,
+                                        !scalar_ahead && !is_direct(*c, scalar), target);
         all.push_back(std::move(candidate));
       }
     }
