@@ -136,7 +136,7 @@ NestPoints::Number NestPoints::value(int v) {
   }
   std::vector<int64_t> at;
   if (u.kind == NestValue::Kind::reduce) {
-    auto free = free_atoms(nest_, v);
+    const auto& free = free_[static_cast<size_t>(v)];
     for (size_t a = 0; a < free.size(); ++a) {
       if (free[a]) at.push_back(iterators_[a]);
     }

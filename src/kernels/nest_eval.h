@@ -15,7 +15,7 @@ class NestPoints {
  public:
   // `loads` are the group's inputs in row-major order.
   NestPoints(const Nest& nest, const Graph& group, std::span<const std::byte* const> loads)
-      : nest_(nest), group_(group), loads_(loads) {}
+      : nest_(nest), group_(group), loads_(loads), free_(free_atoms(nest)) {}
 
   // What a store writes at a point of the space.
   double stored(const NestStore& store, std::span<const int64_t> point);
@@ -37,6 +37,7 @@ class NestPoints {
   const Nest& nest_;
   const Graph& group_;
   std::span<const std::byte* const> loads_;
+  std::vector<std::vector<bool>> free_;
   std::vector<int64_t> iterators_;  // by atom
   // Values by what they depend on: a row's maximum is asked for by every term of its sum.
   std::map<std::pair<int, std::vector<int64_t>>, Number> known_;
