@@ -6,7 +6,6 @@
 #include "export/graph_writer.h"
 #include "export/onnx_types.h"
 #include "export/wire.h"
-#include "ir/memory_budget.h"
 #include "onnx/write.h"
 #include "ops/onnx_raise.h"
 #include "ops/onnx_row.h"
@@ -128,19 +127,9 @@ void list_initializers(onnx::Graph& g) {
   }
 }
 
-constexpr uint64_t kFreeExportBytes = uint64_t{128} << 20;
-
-uint64_t constant_bytes(const Graph& g) {
-  uint64_t bytes = 0;
-  for (const Tensor& t : g.constants) bytes += t.bytes().size();
-  return bytes;
-}
-
 }  // namespace
 
 Exported export_onnx(const Model& model, const ExportOptions& options) {
-  // Operators without a word of their own in ONNX are written out with constants that they imply.
-  const MemoryBudget budget(kFreeExportBytes + constant_bytes(model.graph));
   const ModelInfo& info = model.info;
   auto stated = info.opsets.find("");
   int64_t own = stated == info.opsets.end() ? 1 : stated->second;

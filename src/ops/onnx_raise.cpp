@@ -4,6 +4,7 @@
 #include <climits>
 #include <map>
 
+#include "ir/memory_budget.h"
 #include "ops/families.h"
 #include "ops/onnx_lower.h"
 #include "ops/spell_out.h"
@@ -181,9 +182,19 @@ class Raising {
   int64_t opset_;
 };
 
+// What may be made of a program while it is written: operators without a word of their own in ONNX
+// are written out with the constants that they imply, which may be larger than anything in the
+// file.
+uint64_t memory_to_raise(const Graph& g) {
+  uint64_t bytes = uint64_t{128} << 20;
+  for (const Tensor& t : g.constants) bytes += t.bytes().size();
+  return bytes;
+}
+
 }  // namespace
 
 Graph raise_onnx(const Graph& g, int64_t opset) {
+  const MemoryBudget budget(memory_to_raise(g));
   GraphBuilder b;
   std::vector<NodeId> args;
   for (const auto& i : g.inputs) args.push_back(b.input(i.name, g.types[i.node], i.donated));
