@@ -3,7 +3,7 @@
 
 Models are built once into build/bench. For each, every runtime is started in a process of its own (bench/worker.py, `emend bench
 --serve`), one after the other and with empty caches; then they race in rounds (bench/race.py). Results go to stdout and, with every
-single time, to build/bench/results.json; --update-docs also writes docs/benchmarks.md and docs/bench.svg.
+single time, to results.json there; --update-docs also writes docs/benchmarks.md and docs/bench.svg.
 """
 import argparse, datetime, json, math, os, pathlib, platform, shutil, subprocess, sys, tempfile
 from importlib import metadata
@@ -12,7 +12,6 @@ import figures
 from race import Failed, Runner, race
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OUT = ROOT / "build/bench"
 RUNTIMES = ("emend", "onnxruntime", "openvino", "torch.compile")
 NOT_RACED = {"tour"}  # explains, and is too small to tell anything
 TOLERANCE = 1e-3  # who is further from double precision has not computed the model
@@ -26,15 +25,15 @@ def output_of(*command):
     return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
 
 
-def this_machine(threads):
-    output_of(os.environ.get("EMEND_CC", "cc"), "-O3", "-march=native", "-ffp-contract=fast", "-pthread", ROOT / "bench/peak.c", "-o", OUT / "peak")
+def this_machine(threads, out):
+    output_of(os.environ.get("EMEND_CC", "cc"), "-O3", "-march=native", "-ffp-contract=fast", "-pthread", ROOT / "bench/peak.c", "-o", out / "peak")
     names = [line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {"cpu": names[0] if names else platform.machine(), "threads": threads, "gflops": 0, "gbytes": 0}
 
 
-def measure_limits(machine):
+def measure_limits(machine, out):
     """Again before every model; the best counts, since nothing but disturbance makes them differ."""
-    limits = json.loads(output_of(OUT / "peak", machine["threads"]))
+    limits = json.loads(output_of(out / "peak", machine["threads"]))
     for key in ("gflops", "gbytes"):
         machine[key] = max(machine[key], limits[key])
 
@@ -57,9 +56,9 @@ def commit():
         return None
 
 
-def build_model(emend, name):
+def build_model(emend, name, out):
     """Once, unless the zoo has changed since."""
-    path = OUT / "models" / f"{name}.onnx"
+    path = out / "models" / f"{name}.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     changed = max(p.stat().st_mtime for p in (ROOT / "src/zoo").iterdir())
     if not path.exists() or path.stat().st_mtime < changed:
@@ -69,7 +68,7 @@ def build_model(emend, name):
 
 
 def needed_bytes(model):
-    """What any program must read and write: inputs, outputs, weights; of tables only the rows that are looked up."""
+    """What any program must read and write: inputs, outputs, weights; of tables only the rows that are looked up, of shapes nothing."""
     import onnx
 
     graph = model.graph
@@ -77,7 +76,7 @@ def needed_bytes(model):
     values = {v.name: v.type.tensor_type for v in [*graph.input, *graph.output]}
     total = sum(size([d.dim_value for d in t.shape.dim], t.elem_type) for t in values.values())
     looked_up = {n.input[0]: n.input[1] for n in graph.node if n.op_type == "Gather"}
-    for weight in graph.initializer:
+    for weight in (w for w in graph.initializer if w.data_type != onnx.TensorProto.INT64):
         bytes_ = size(weight.dims, weight.data_type)
         indices = values.get(looked_up.get(weight.name))
         if indices is not None:
@@ -87,12 +86,12 @@ def needed_bytes(model):
     return total
 
 
-def prepare(emend, name, folder):
+def prepare(emend, name, folder, out):
     """The model's file, its inputs as files in the folder, and its size."""
     sys.path.insert(0, str(ROOT / "tests/oracle"))
     import numpy as np, onnx, zoo_torch
 
-    path = build_model(emend, name)
+    path = build_model(emend, name, out)
     model = onnx.load(path)
     folder.mkdir(parents=True, exist_ok=True)
     for key, value in zoo_torch.random_inputs(model, np.random.default_rng(1)).items():
@@ -126,12 +125,13 @@ def largest_error(got, want):
 class Contest:
     """One model: its runtimes, started, raced and asked for their answers. Everything it writes but logs goes when it ends."""
 
-    def __init__(self, emend, name, runtimes, threads, seconds):
-        self.emend, self.name, self.runtimes, self.threads, self.seconds = emend, name, runtimes, threads, seconds
+    def __init__(self, emend, name, options):
+        self.emend, self.name = emend, name
+        self.runtimes, self.threads, self.seconds, self.out = options.runtimes, options.threads, options.seconds, options.out
         self.runners, self.failures = {}, {}
 
     def __enter__(self):
-        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="race-", dir=OUT))
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="race-", dir=self.out))
         return self
 
     def __exit__(self, *_):
@@ -145,7 +145,7 @@ class Contest:
         environment = {**os.environ, **{k: str(v) for k, v in caches.items()}, "OMP_NUM_THREADS": str(self.threads)}
         command = command_of(runtime, self.emend, self.name, self.path, self.inputs, self.scratch / "inputs", self.threads)
         say(f"  starting {runtime}")
-        return Runner(command, OUT / "logs" / f"{self.name}-{runtime}.log", environment)
+        return Runner(command, self.out / "logs" / f"{self.name}-{runtime}.log", environment)
 
     def answers(self, runner, name):
         folder = self.scratch / "outputs" / name
@@ -153,7 +153,7 @@ class Contest:
         return folder
 
     def run(self):
-        self.path, self.inputs, facts = prepare(self.emend, self.name, self.scratch / "inputs")
+        self.path, self.inputs, facts = prepare(self.emend, self.name, self.scratch / "inputs", self.out)
         for runtime in self.runtimes:
             try:
                 self.runners[runtime] = self.start(runtime)
@@ -200,6 +200,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every runtime (default: as many as there are)")
     parser.add_argument("--seconds", type=float, default=40, help="for the rounds of a model")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help=f"some of {','.join(RUNTIMES)}")
+    parser.add_argument("--out", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build/bench", help="where models, logs and results.json go")
     parser.add_argument("--update-docs", action="store_true", help="write docs/benchmarks.md and docs/bench.svg")
     options = parser.parse_args()
     options.runtimes = options.runtimes.split(",")
@@ -212,25 +213,25 @@ def arguments():
 def main():
     options = arguments()
     emend = pathlib.Path(os.environ.get("EMEND", ROOT / "build/emend"))
-    OUT.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     listed = [m["name"] for m in json.loads(output_of(emend, "zoo", "--json", "-"))["models"]]
     unknown = [m for m in options.models if m not in listed]
     if unknown:
         sys.exit(f"the zoo has no {', '.join(unknown)}; it has {', '.join(listed)}")
-    report = {"schema": 1, "commit": commit(), "date": datetime.date.today().isoformat(), "machine": this_machine(options.threads),
+    report = {"schema": 1, "commit": commit(), "date": datetime.date.today().isoformat(), "machine": this_machine(options.threads, options.out),
               "versions": versions(emend), "models": []}
     machine = report["machine"]
     for name in options.models or [m for m in listed if m not in NOT_RACED]:
         say(name)
-        measure_limits(machine)
-        with Contest(emend, name, options.runtimes, options.threads, options.seconds) as contest:
+        measure_limits(machine, options.out)
+        with Contest(emend, name, options) as contest:
             model = contest.run()
         figures.add_ratios(model["runtimes"])
         report["models"].append(model)
         for m in report["models"]:
             figures.add_shares(m["runtimes"], m["flops"], m["needed_bytes"], machine)
         print("\n" + figures.model_text(model), flush=True)
-        (OUT / "results.json").write_text(json.dumps(report, indent=1) + "\n")
+        (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n")
     print(f"\n{machine['cpu']}, {machine['threads']} threads: {machine['gflops']:.0f} GFLOP/s, {machine['gbytes']:.0f} GB/s")
     print(figures.summary_text(report["models"]))
     if options.update_docs:

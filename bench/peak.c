@@ -1,5 +1,6 @@
-// What this machine can do at most: multiply-adds per second on registers, bytes per second read from memory, by
-// `peak THREADS` threads at once. Prints one line of JSON. Compile: cc -O3 -march=native -ffp-contract=fast -pthread
+// What this machine can do at most: multiply-adds per second on registers, bytes per second read
+// from memory, by `peak THREADS` threads at once, as one line of JSON.
+//   cc -O3 -march=native -ffp-contract=fast -pthread peak.c -o peak
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +57,8 @@ static void read_part(const vec* data) {
   sink = a[0][0];
 }
 
-// A burst of all threads: from the first that begins to the last that ends, since one that comes late would have the
-// memory for itself.
+// A burst of all threads: from the first that begins to the last that ends, since one that comes
+// late would have the memory for itself.
 static void burst(int thread, const vec* data, double* fastest) {
   pthread_barrier_wait(&barrier);
   starts[thread] = now();
@@ -99,7 +100,8 @@ int main(int argc, char** argv) {
   work(NULL);
   for (int t = 1; t < threads; ++t) pthread_join(others[t], NULL);
   double operations = 2.0 * LANES * kAccumulators * kSteps * threads;
-  printf("{\"threads\": %d, \"vector_bytes\": %d, \"gflops\": %.4g, \"gbytes\": %.4g}\n", threads, BYTES,
-         operations / fma_seconds * 1e-9, (double)part_bytes * threads / read_seconds * 1e-9);
+  printf("{\"threads\": %d, \"vector_bytes\": %d, \"gflops\": %.4g, \"gbytes\": %.4g}\n", threads,
+         BYTES, operations / fma_seconds * 1e-9,
+         (double)part_bytes * threads / read_seconds * 1e-9);
   return 0;
 }

@@ -1,5 +1,5 @@
-"""emend bench: the facts that scripts rely on, and a model that is run line by line."""
-import json, subprocess
+"""emend bench: the facts that scripts rely on, and a model that is run line by line; and what `make bench` does with it."""
+import json, os, pathlib, subprocess, sys
 
 import numpy as np
 import pytest
@@ -80,3 +80,21 @@ def test_served_line_by_line(emend, tour, tmp_path):
     got, want = (np.load(tmp_path / folder / f"{name}.npy") for folder in ("served", "run"))
     assert np.abs(got - want).max() < 1e-5
     assert len(refused) == 3 and all("expected" in r["error"] for r in refused)
+
+
+def test_the_race_of_make_bench(emend, tmp_path):
+    script = pathlib.Path(__file__).resolve().parents[2] / "bench/compare.py"
+    command = [sys.executable, script, "tour", "--runtimes", "emend,onnxruntime", "--seconds", "0.1", "--threads", "1", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "EMEND": emend.path})
+    assert done.returncode == 0, done.stderr
+    assert "geometric mean" in done.stdout
+    report = json.loads((tmp_path / "results.json").read_text())
+    assert report["machine"]["gflops"] > 1 and report["machine"]["gbytes"] > 0.1
+    [model] = report["models"]
+    assert model["name"] == "tour" and model["needed_bytes"] == 4 * (32 + 3 + 4 + 8 + 9)
+    for runtime in ("emend", "onnxruntime"):
+        r = model["runtimes"][runtime]
+        assert 0 < r["min_ms"] <= r["median_ms"] and r["max_rel_err"] < 1e-5
+        assert r["start_s"] > 0 and r["peak_memory_bytes"] > 1e6 and len(r["rounds_ms"]) >= 3
+    assert model["runtimes"]["onnxruntime"]["ratio"] == 1
+    assert not list(tmp_path.glob("race-*"))  # nothing is left behind
