@@ -13,6 +13,7 @@
 #include "kernels/kernel.h"
 #include "ops/evaluate.h"
 #include "pipeline/kernel_check.h"
+#include "pipeline/tune.h"
 #include "run/machine.h"
 #include "select/select.h"
 
@@ -77,6 +78,10 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
 
 }  // namespace
 
+std::filesystem::path default_price_list() {
+  return cache_folder() / "prices.db";
+}
+
 std::optional<Device> device_named(std::string_view name) {
   if (name == "interp") return Device::interp;
   if (name == "cpu") return Device::cpu;
@@ -106,8 +111,20 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   }
   facts.groups = partition.groups.size();
   facts.host_groups = facts.host_reasons.size();
+  SelectOptions choose;
+  if (options.prices) {
+    timed(facts, "measure", [&] {
+      TuneReport tuned;
+      choose.price =
+          measured_prices(plain, partition, catalogue, target, *options.prices,
+                          {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+      facts.prices_measured = tuned.measured;
+      facts.prices_known = tuned.known;
+      return 0;
+    });
+  }
   Plan plan = timed(facts, "select",
-                    [&] { return select(plain, std::move(partition), catalogue, target); });
+                    [&] { return select(plain, std::move(partition), catalogue, target, choose); });
   for (;;) {
     Program program =
         timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });

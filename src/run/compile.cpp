@@ -35,13 +35,6 @@ std::string hex(uint64_t h) {
   return text;
 }
 
-fs::path default_cache() {
-  if (const char* dir = std::getenv("EMEND_CACHE_DIR")) return fs::path(dir) / "kernels";
-  if (const char* dir = std::getenv("XDG_CACHE_HOME")) return fs::path(dir) / "emend/kernels";
-  const char* home = std::getenv("HOME");
-  return fs::path(home ? home : "/tmp") / ".cache/emend/kernels";
-}
-
 // A folder that only its owner can enter, or a fresh one where that cannot be had.
 fs::path private_folder(const fs::path& wanted) {
   std::error_code error;
@@ -179,6 +172,13 @@ std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& p
 
 }  // namespace
 
+fs::path cache_folder() {
+  if (const char* dir = std::getenv("EMEND_CACHE_DIR")) return dir;
+  if (const char* dir = std::getenv("XDG_CACHE_HOME")) return fs::path(dir) / "emend";
+  const char* home = std::getenv("HOME");
+  return fs::path(home ? home : "/tmp") / ".cache/emend";
+}
+
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options) {
   CompiledKernels out;
@@ -187,7 +187,8 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
   if (kernels.empty()) return out;
   const char* named = std::getenv("EMEND_CC");
   std::string compiler = !options.compiler.empty() ? options.compiler : named ? named : "cc";
-  fs::path folder = private_folder(options.cache.empty() ? default_cache() : options.cache);
+  fs::path folder =
+      private_folder(options.cache.empty() ? cache_folder() / "kernels" : options.cache);
   uint64_t key = hash_text(prelude, machine_key(compiler, folder));
   for (const std::string& f : flags_of(options)) key = hash_text(f, key);
   out.folder = folder;

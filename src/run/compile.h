@@ -36,6 +36,9 @@ class CompiledKernels {
   std::vector<std::shared_ptr<void>> libraries;
 };
 
+// The user's own folder for what can be made again (EMEND_CACHE_DIR, XDG_CACHE_HOME).
+std::filesystem::path cache_folder();
+
 // Throws Error when there is no compiler or it fails.
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options);

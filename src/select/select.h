@@ -1,10 +1,30 @@
-// Chooses a kernel, its configuration and layouts for every group of a partition.
+// Chooses a kernel and its configuration for every group of a partition: the cheapest of what the
+// catalogue offers. Prices are estimates, or measured times where the caller knows them; only the
+// candidates that the estimate ranks first, and that can still win, are asked about. Equal groups
+// are decided once.
 #pragma once
+
+#include <functional>
+#include <optional>
 
 #include "kernels/plan.h"
 
 namespace emend {
 
-Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target);
+struct Offer {
+  const Graph& group;
+  const std::vector<bool>& constant;  // inputs that are known ahead of time
+  const Candidate& candidate;
+};
+
+struct SelectOptions {
+  // Seconds; nothing: unknown, the estimate counts.
+  std::function<std::optional<double>(const Offer&)> price;
+  int asked = 6;        // candidates of a group at most
+  double hopeless = 3;  // times the best estimate: not asked about
+};
+
+Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,
+            const SelectOptions& options = {});
 
 }  // namespace emend

@@ -31,7 +31,7 @@ struct Options {
   InputOptions inputs;
   HowOptions how;
   MeasureOptions measure;
-  bool steps = false, no_check = false, serve = false;
+  bool steps = false, no_check = false, serve = false, tune = false;
 };
 
 // A model on a target, ready to run.
@@ -49,13 +49,14 @@ struct Entry {
   Accuracy accuracy = {};
 };
 
-void compile_for(Device device, Entry& e, const Graph& better, const Monitor& monitor) {
+void compile_for(Device device, Entry& e, const Graph& better, bool tune, const Monitor& monitor) {
   if (device == Device::interp) {
     e.run = [better, inputs = e.inputs] { return evaluate(better, inputs); };
     return;
   }
   CompileFlowOptions options;
   options.cpu.compile.monitor = monitor;
+  if (tune) options.prices = std::make_shared<PriceList>(default_price_list());
   CompileReport report;
   e.program = compile(better, options, &report);
   for (const auto& phase : report.phases_ms) e.phases_ms.push_back(phase);
@@ -77,7 +78,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   phase("simplify", [&] { better = optimized(e.graph, o.how.options(globals)); });
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, better, globals.monitor);
+                  compile_for(device, e, better, o.tune, globals.monitor);
                 }) /
                 1e3;
   return e;
@@ -276,6 +277,7 @@ Verb bench_verb(CLI::App& app, const Globals& globals) {
       ->capture_default_str();
   c->add_flag("--steps", o->steps, "the steps of each compiled program by time");
   c->add_flag("--no-check", o->no_check, "do not compare with double precision");
+  c->add_flag("--tune", o->tune, "measure which kernels are fastest here; times are kept");
   c->add_flag("--serve", o->serve, "run one model when told to by lines on stdin")->group("");
   add_input_options(*c, o->inputs);
   add_how_options(*c, o->how);

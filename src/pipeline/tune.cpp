@@ -1,0 +1,129 @@
+#include "pipeline/tune.h"
+
+#include <chrono>
+#include <map>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "codegen/codegen.h"
+#include "kernels/cpu/c_code.h"
+#include "ops/build.h"
+
+namespace emend {
+namespace {
+
+Tensor random_data(const Type& t, uint64_t seed) {
+  return Tensor::make(t.dtype, t.shape, [&](std::byte* out) {
+    for (int64_t i = 0; i < count(t.shape); ++i) {
+      auto at = static_cast<size_t>(i);
+      // Small whole numbers are indices into everything.
+      is_float(t.dtype) ? store_real(t.dtype, out, at, random_normal(seed, 0, at))
+                        : store_int(t.dtype, out, at, 0);
+    }
+  });
+}
+
+// A group as a program of its own, on random data.
+struct Trial {
+  Graph graph;
+  Plan plan;
+  std::vector<Value> inputs;
+
+  explicit Trial(const Offer& o) {
+    GraphBuilder b;
+    std::vector<NodeId> args(o.group.inputs.size());
+    for (bool constants : {false, true}) {
+      for (size_t i = 0; i < args.size(); ++i) {
+        if (o.constant[i] != constants) continue;
+        const Type& t = o.group.type(o.group.inputs[i].node);
+        Tensor data = random_data(t, i + 1);
+        args[i] = constants ? b.constant(data) : b.input(str("x", i), t);
+        if (!constants) inputs.emplace_back(data);
+      }
+    }
+    auto results = splice(b, o.group, args);
+    for (size_t i = 0; i < results.size(); ++i) b.output(str("y", i), results[i]);
+    graph = std::move(b).build();
+    NodeGroup all;
+    for (size_t n = 0; n < graph.size(); ++n) {
+      const Node& node = graph.nodes[NodeId(n)];
+      bool leaf = node.op == kInputOp || node.op == kConstantOp;
+      if (!leaf) all.nodes.push_back(NodeId(n));
+    }
+    for (const auto& out : graph.outputs) all.stores.push_back(out.node);
+    plan = {{{all}}, {o.candidate}};
+  }
+};
+
+double fastest_run(const CpuProgram& program, const std::vector<Value>& inputs,
+                   const TuneOptions& options) {
+  double best = 1e30, spent = 0;
+  for (int r = 0; r < options.runs && (r < 3 || spent < options.seconds); ++r) {
+    auto start = std::chrono::steady_clock::now();
+    program.run(inputs);
+    std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count());
+    spent += took.count();
+  }
+  return best;
+}
+
+}  // namespace
+
+std::function<std::optional<double>(const Offer&)> measured_prices(
+    const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
+    PriceList& prices, const TuneOptions& options, TuneReport* report) {
+  struct Wanted {
+    std::string key;
+    Trial trial;
+  };
+  std::vector<Wanted> wanted;
+  TuneReport facts;
+  std::map<std::string, double> known;
+  auto key_of = [target](const Offer& o) {
+    uint64_t group = hash(o.group);
+    for (bool c : o.constant) group = hash_mix(group, c);
+    return str(o.candidate.kernel, " ", to_text(o.candidate.config), " group ", group, " threads ",
+               target.threads, " vectors ", target.vector_bytes, " code ", hash_text(c_prelude()));
+  };
+  // What select would ask about.
+  select(g, partition, catalogue, target, {.price = [&](const Offer& o) -> std::optional<double> {
+           std::string key = key_of(o);
+           if (auto price = prices.find(key)) {
+             known[key] = *price;
+             ++facts.known;
+           } else {
+             wanted.push_back({key, Trial(o)});
+           }
+           return std::nullopt;
+         }});
+  // All texts compiled together, then one after the other alone on the machine.
+  std::vector<KernelCode> texts;
+  std::vector<Program> programs;
+  for (const Wanted& w : wanted) {
+    programs.push_back(generate(w.trial.graph, w.trial.plan, catalogue, target));
+    for (const KernelCode& k : programs.back().kernels) texts.push_back(k);
+  }
+  CompileOptions compile = options.cpu.compile;
+  compile.monitor = options.monitor;
+  compile_kernels(texts, c_prelude(), compile);
+  for (size_t i = 0; i < wanted.size() && !options.monitor.stop_requested(); ++i) {
+    options.monitor.tell({.phase = "measure",
+                          .done = static_cast<int64_t>(i),
+                          .of = static_cast<int64_t>(wanted.size())});
+    CpuProgram program(std::move(programs[i]), c_prelude(), options.cpu);
+    double seconds = fastest_run(program, wanted[i].trial.inputs, options);
+    prices.put(wanted[i].key, seconds);
+    known[wanted[i].key] = seconds;
+    ++facts.measured;
+  }
+  if (report) *report = facts;
+  return [known = std::move(known), key_of](const Offer& o) -> std::optional<double> {
+    auto it = known.find(key_of(o));
+    if (it == known.end()) return std::nullopt;
+    return it->second;
+  };
+}
+
+}  // namespace emend
