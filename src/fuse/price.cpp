@@ -10,6 +10,8 @@ namespace emend {
 namespace {
 
 constexpr size_t kMaxValues = 256;  // of one nest: more is neither readable nor registers
+constexpr double kDear = 4;         // effort from which a value is kept for later loops
+constexpr double kRowBytes = 32 << 10;
 // Plain loops reach this part of what contractions do.
 constexpr double kPlainShare = 1.0 / 8;
 
@@ -19,10 +21,12 @@ double bytes_of(const Type& t) {
 }
 
 // Operations that a nest executes when it runs row by row: a value is computed in the outermost
-// loop that knows all its iterators, once per loop that needs it. Mirrors kernels/cpu/rows.cpp.
+// loop that knows all its iterators, once per loop that needs it; dear ones that two loops over
+// the row need are kept (kernels/cpu/row_printer.h). A contraction is what its kernel makes of it.
 class RowWork {
  public:
-  explicit RowWork(const Nest& nest) : nest_(nest), free_(free_atoms(nest)) {
+  RowWork(const Nest& nest, bool contracts)
+      : nest_(nest), free_(free_atoms(nest)), contracts_(contracts) {
     std::vector<int> outer(nest.space.begin(), nest.space.end());
     if (!outer.empty()) {
       lane_ = outer.back();
@@ -33,6 +37,7 @@ class RowWork {
     for (const NestStore& s : nest.stores) use(s.value);
   }
   double operations() const { return total_; }
+  double contracted() const { return contracted_; }
 
  private:
   struct Loop {
@@ -86,12 +91,24 @@ class RowWork {
       reduce(u);
       return;
     }
-    for (int a : u.args) use(a);
     double each = u.kind == NestValue::Kind::compute ? effort(u.body) : 1;
+    bool row = loops_.size() == 2 && loops_.back().knows == std::vector<int>{lane_};
+    if (row && each >= kDear && lane_bytes(u) <= kRowBytes && !kept_.insert(v).second) {
+      total_ += loops_.back().runs;
+      return;
+    }
+    for (int a : u.args) use(a);
     total_ += loops_.back().runs * (each + static_cast<double>(u.bounds.size()));
+  }
+  double lane_bytes(const NestValue& u) const {
+    return static_cast<double>(nest_.math.extent(lane_)) * info(u.work).bits / 8;
   }
 
   void reduce(const NestValue& u) {
+    if (contracts_) {
+      contracted_ += 2 * loops_.back().runs * extent(u.over);
+      return;
+    }
     // Over lanes it is a row of accumulators: the lanes run innermost.
     bool rows = loops_.size() == 2 && loops_.back().knows == std::vector<int>{lane_};
     Loop lanes = loops_.back();
@@ -107,9 +124,11 @@ class RowWork {
 
   const Nest& nest_;
   std::vector<std::vector<bool>> free_;
+  bool contracts_;
   int lane_ = -1;
   std::vector<Loop> loops_;
-  double total_ = 0;
+  std::set<int> kept_;
+  double total_ = 0, contracted_ = 0;
 };
 
 // Pieces that threads can share: rows that are reduced as a whole are not cut.
@@ -209,7 +228,9 @@ const GroupPrices::Facts& GroupPrices::facts(Graph group) {
       if (f.feasible) {
         f.reads = reads_of(group, *nest);
         for (const auto& o : group.outputs) f.writes += bytes_of(group.type(o.node));
-        f.operations = RowWork(*nest).operations();
+        RowWork work(*nest, contractions > 0);
+        f.operations = work.operations();
+        f.contracted = work.contracted();
         f.tasks = tasks_of(*nest);
       }
     }
@@ -238,8 +259,9 @@ std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
   double bytes = f.writes;
   for (auto [s, read] : reads) bytes += read;
   double idle = std::max(1.0, target_.threads / f.tasks);
-  double rate = target_.peak_flops * kPlainShare;
-  return target_.launch_s + idle * (bytes / target_.bandwidth + f.operations / rate);
+  double busy = bytes / target_.bandwidth + f.operations / (target_.peak_flops * kPlainShare) +
+                f.contracted / target_.peak_flops;
+  return target_.launch_s + idle * busy;
 }
 
 std::optional<double> price(const Graph& g, const Partition& p, const Target& target) {
