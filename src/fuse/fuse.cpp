@@ -1,27 +1,186 @@
 #include "fuse/fuse.h"
 
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
 #include "base/error.h"
-#include "fuse/greedy.h"
+#include "fuse/island.h"
 #include "fuse/price.h"
 #include "fuse/units.h"
 
 namespace emend {
+namespace {
+
+using Members = std::vector<NodeId>;
+
+// Islands that look alike are solved once: equal layers are most of a deep network.
+class Solver {
+ public:
+  Solver(Units& units, const FuseOptions& options)
+      : units_(units), prices_(units.graph(), options.target), options_(options) {}
+
+  const Solution& solve(const Island& island) {
+    Seen next = looks(island);
+    std::vector<Seen>& alike = seen_[hash(next.graph)];
+    for (const Seen& s : alike) {
+      if (s.graph == next.graph && s.loads == next.loads && s.apart == next.apart &&
+          s.later == next.later) {
+        return s.solution;
+      }
+    }
+    next.solution = greedy(island, units_, prices_);
+    if (options_.budget > 0) {
+      auto best = exact(island, units_, prices_, options_.budget);
+      if (best) next.solution = std::move(*best);
+    }
+    alike.push_back(std::move(next));
+    return alike.back().solution;
+  }
+
+ private:
+  struct Seen {
+    Graph graph;
+    std::vector<size_t> loads;  // which of them are one memory
+    std::vector<Bits> apart, later;
+    Solution solution;
+  };
+  Seen looks(const Island& island) const {
+    const Graph& g = units_.graph();
+    Outline o = outlined(g, units_.group(island.units));
+    Seen s{std::move(o.graph), {}, island.apart, island.later, {}};
+    std::map<NodeId, size_t> memory;
+    for (NodeId n : o.loads) {
+      s.loads.push_back(memory.try_emplace(storage_of(g, n), memory.size()).first->second);
+    }
+    return s;
+  }
+
+  Units& units_;
+  GroupPrices prices_;
+  const FuseOptions& options_;
+  std::map<uint64_t, std::vector<Seen>> seen_;
+};
+
+struct Order {
+  std::vector<size_t> groups;  // each after those that it reads from
+  std::vector<size_t> cycle;   // groups that need one another, if there are such
+};
+
+Order ordered(const Units& units, const std::vector<Members>& groups) {
+  IdVec<NodeId, size_t> group_of(units.graph().size(), 0);
+  for (size_t k = 0; k < groups.size(); ++k) {
+    for (NodeId n : groups[k]) group_of[n] = k;
+  }
+  std::vector<std::set<size_t>> later(groups.size()), earlier(groups.size());
+  for (size_t k = 0; k < groups.size(); ++k) {
+    for (NodeId n : groups[k]) {
+      for (NodeId u : units.users(n)) {
+        if (group_of[u] == k) continue;
+        later[k].insert(group_of[u]);
+        earlier[group_of[u]].insert(k);
+      }
+    }
+  }
+  std::vector<size_t> waits(groups.size());
+  // The model's order where there is a choice.
+  auto after = [&](size_t a, size_t b) { return groups[a].front() > groups[b].front(); };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(after)> ready(after);
+  for (size_t k = 0; k < groups.size(); ++k) {
+    waits[k] = earlier[k].size();
+    if (waits[k] == 0) ready.push(k);
+  }
+  Order order;
+  while (!ready.empty()) {
+    size_t k = ready.top();
+    ready.pop();
+    order.groups.push_back(k);
+    for (size_t l : later[k]) {
+      if (--waits[l] == 0) ready.push(l);
+    }
+  }
+  if (order.groups.size() == groups.size()) return order;
+  // What still waits, waits for something that waits: going back ends in a cycle.
+  auto waiting = [&](const std::set<size_t>& of) {
+    return *std::ranges::find_if(of, [&](size_t k) { return waits[k] > 0; });
+  };
+  size_t k = 0;
+  while (waits[k] == 0) ++k;
+  std::set<size_t> seen;
+  while (seen.insert(k).second) k = waiting(earlier[k]);
+  for (size_t at = k; order.cycle.empty() || at != k; at = waiting(earlier[at])) {
+    order.cycle.push_back(at);
+  }
+  return order;
+}
+
+// The best groups of every island. Where those of several islands need one another in a circle,
+// these islands are solved as one, which knows that.
+std::vector<Members> solved(Units& units, const FuseOptions& options) {
+  Reach reach(units);
+  Solver solver(units, options);
+  std::vector<Island> islands = reach.islands();
+  for (;;) {
+    std::vector<Members> groups;
+    std::vector<size_t> island_of;
+    Members dissolved;
+    for (size_t i = 0; i < islands.size(); ++i) {
+      const Island& island = islands[i];
+      if (island.size() == 1) {
+        groups.push_back(island.units);
+        island_of.push_back(i);
+        continue;
+      }
+      const Solution& s = solver.solve(island);
+      for (const Bits& members : s.groups) {
+        groups.push_back(island.nodes(members));
+        island_of.push_back(i);
+      }
+      for (NodeId n : island.nodes(s.dissolved)) dissolved.push_back(n);
+    }
+    for (NodeId n : dissolved) units.dissolve(n);
+    Order order = ordered(units, groups);
+    if (order.cycle.empty()) {
+      std::vector<Members> result;
+      for (size_t k : order.groups) result.push_back(std::move(groups[k]));
+      return result;
+    }
+    for (NodeId n : dissolved) units.dissolve(n, false);
+    std::set<size_t> together;
+    for (size_t k : order.cycle) {
+      // The host's nodes join nothing; the others know of paths over them.
+      if (units.role(groups[k].front()) != Role::host) together.insert(island_of[k]);
+    }
+    EMEND_ASSERT(together.size() > 1, "groups of one island that need one another");
+    Members all;
+    std::vector<Island> rest;
+    for (size_t i = 0; i < islands.size(); ++i) {
+      if (together.count(i)) {
+        all.insert(all.end(), islands[i].units.begin(), islands[i].units.end());
+      } else {
+        rest.push_back(std::move(islands[i]));
+      }
+    }
+    rest.push_back(reach.island(std::move(all)));
+    islands = std::move(rest);
+  }
+}
+
+}  // namespace
 
 Partition fuse(const Graph& g, const FuseOptions& options) {
   Units units(g);
-  std::vector<std::vector<NodeId>> groups;
+  std::vector<Members> groups;
   if (options.fuse) {
-    GroupPrices prices(g, options.target);
-    groups = greedy_groups(units, prices);
+    groups = solved(units, options);
   } else {
     for (size_t i = 0; i < g.size(); ++i) {
       if (units.is_unit(NodeId(i))) groups.push_back({NodeId(i)});
     }
   }
-  auto in_order = ordered(units, std::move(groups));
-  EMEND_ASSERT(in_order, "groups that need one another");
   Partition p;
-  for (const auto& members : *in_order) p.groups.push_back(units.group(members));
+  for (const Members& members : groups) p.groups.push_back(units.group(members));
   return p;
 }
 

@@ -10,8 +10,9 @@ namespace emend {
 Graph decomposed(const Graph& g);
 
 struct FuseOptions {
-  bool fuse = true;  // false: a kernel per operator
-  Target target;     // whose prices decide
+  bool fuse = true;      // false: a kernel per operator
+  Target target;         // whose prices decide
+  size_t budget = 2000;  // groups and states that an exact solution of one island may look at
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
 

@@ -10,10 +10,10 @@ namespace emend {
 namespace {
 
 constexpr size_t kMaxValues = 256;  // of one nest: more is neither readable nor registers
-constexpr double kDear = 4;         // effort from which a value is kept for later loops
+// Measured in loops over data in the cache, in units of one vectorised addition.
+constexpr double kDivision = 8, kFunction = 32, kBound = 2;
+constexpr double kDear = kDivision;  // effort from which a value is kept for later loops
 constexpr double kRowBytes = 32 << 10;
-// Plain loops reach this part of what contractions do.
-constexpr double kPlainShare = 1.0 / 8;
 
 double bytes_of(const Type& t) {
   if (!t.is_tensor()) return 0;
@@ -37,7 +37,6 @@ class RowWork {
     for (const NestStore& s : nest.stores) use(s.value);
   }
   double operations() const { return total_; }
-  double contracted() const { return contracted_; }
 
  private:
   struct Loop {
@@ -98,7 +97,7 @@ class RowWork {
       return;
     }
     for (int a : u.args) use(a);
-    total_ += loops_.back().runs * (each + static_cast<double>(u.bounds.size()));
+    total_ += loops_.back().runs * (each + kBound * static_cast<double>(u.bounds.size()));
   }
   double lane_bytes(const NestValue& u) const {
     return static_cast<double>(nest_.math.extent(lane_)) * info(u.work).bits / 8;
@@ -106,7 +105,7 @@ class RowWork {
 
   void reduce(const NestValue& u) {
     if (contracts_) {
-      contracted_ += 2 * loops_.back().runs * extent(u.over);
+      total_ += 2 * loops_.back().runs * extent(u.over);
       return;
     }
     // Over lanes it is a row of accumulators: the lanes run innermost.
@@ -128,7 +127,7 @@ class RowWork {
   int lane_ = -1;
   std::vector<Loop> loops_;
   std::set<int> kept_;
-  double total_ = 0, contracted_ = 0;
+  double total_ = 0;
 };
 
 // Pieces that threads can share: rows that are reduced as a whole are not cut.
@@ -196,15 +195,33 @@ double effort(const Scalar& s) {
   double n = 0;
   for (const Instr& i : s.code) {
     if (i.fn == Fn::div || i.fn == Fn::mod || i.fn == Fn::fmod || i.fn == Fn::sqrt) {
-      n += 4;
+      n += kDivision;
     } else if ((i.fn > Fn::sqrt && i.fn <= Fn::erf) || i.fn == Fn::pow) {
-      n += 16;
+      n += kFunction;
     } else {
       n += info(i.fn).arity > 0;
     }
   }
   return n;
 }
+
+namespace {
+
+// Whatever depends on the contraction has an element for each of its elements.
+bool keeps_elements(const Graph& group) {
+  std::vector<int64_t> wanted(group.size(), 0);
+  for (size_t i = 0; i < group.size(); ++i) {
+    NodeId n{i};
+    if (group.nodes[n].op == kInputOp || group.nodes[n].op == kConstantOp) continue;
+    for (NodeId a : group.nodes[n].args) wanted[i] = std::max(wanted[i], wanted[a.value]);
+    int64_t own = count(group.type(n).shape);
+    if (wanted[i] != 0 && wanted[i] != own) return false;
+    if (role_of(group, n) == Role::contraction) wanted[i] = own;
+  }
+  return true;
+}
+
+}  // namespace
 
 const GroupPrices::Facts& GroupPrices::facts(Graph group) {
   std::vector<Facts>& equal = seen_[hash(group)];
@@ -222,7 +239,8 @@ const GroupPrices::Facts& GroupPrices::facts(Graph group) {
     nuclei += role == Role::contraction || role == Role::window;
     reductions += role == Role::reduction;
   }
-  if (nuclei == 0 || (nuclei == 1 && reductions == 0)) {
+  bool one_nucleus = nuclei == 0 || (nuclei == 1 && reductions == 0);
+  if (one_nucleus && (contractions == 0 || keeps_elements(group))) {
     if (auto nest = nest_of(group)) {
       f.feasible = nodes == 1 || is_feasible(*nest, contractions > 0);
       if (f.feasible) {
@@ -230,7 +248,6 @@ const GroupPrices::Facts& GroupPrices::facts(Graph group) {
         for (const auto& o : group.outputs) f.writes += bytes_of(group.type(o.node));
         RowWork work(*nest, contractions > 0);
         f.operations = work.operations();
-        f.contracted = work.contracted();
         f.tasks = tasks_of(*nest);
       }
     }
@@ -259,8 +276,7 @@ std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
   double bytes = f.writes;
   for (auto [s, read] : reads) bytes += read;
   double idle = std::max(1.0, target_.threads / f.tasks);
-  double busy = bytes / target_.bandwidth + f.operations / (target_.peak_flops * kPlainShare) +
-                f.contracted / target_.peak_flops;
+  double busy = bytes / target_.bandwidth + f.operations / target_.peak_flops;
   return target_.launch_s + idle * busy;
 }
 

@@ -30,7 +30,7 @@ class GroupPrices {
     bool feasible = false;
     std::vector<double> reads;  // bytes per load
     double writes = 0;          // bytes
-    double operations = 0, contracted = 0;
+    double operations = 0;
     double tasks = 1;
   };
   const Facts& facts(Graph group);

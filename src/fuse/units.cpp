@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kCheapEffort = 4;        // of an element of any tensor
 constexpr int64_t kSmall = 4096;          // elements of which any effort is cheap
-constexpr double kCheapSmallEffort = 64;  // of an element of a small tensor
+constexpr double kCheapSmallEffort = 80;  // of an element of a small tensor
 
 Meaning node_meaning(const Graph& g, NodeId n) {
   std::vector<Type> types;
@@ -56,6 +56,8 @@ Units::Units(const Graph& g)
     : g_(&g),
       roles_(g.size(), Role::given),
       reasons_(g.size()),
+      views_(g.size(), false),
+      junctions_(g.size(), false),
       cheap_(g.size(), false),
       dissolved_(g.size(), false),
       output_(g.size(), false),
@@ -80,10 +82,12 @@ Units::Units(const Graph& g)
     }
     Meaning m = node_meaning(g, n);
     roles_[n] = role_of(g, n, m);
+    views_[n] = is_movement(m) && m.reads.size() == 1;
+    junctions_[n] = op_def(node).kind == Kind::movement && m.reads.size() > 2;
     double work = effort(m.body);
     bool small = count(g.type(n).shape) <= kSmall && work <= kCheapSmallEffort;
     cheap_[n] = roles_[n] == Role::pointwise && op_def(node).kind != Kind::index && !output_[n] &&
-                m.reads.size() <= 3 && (small || work <= kCheapEffort);
+                !junctions_[n] && (small || work <= kCheapEffort);
   }
   // The host sees values, never what a group computes on the way.
   for (size_t i = 0; i < g.size(); ++i) {

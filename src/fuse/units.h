@@ -32,6 +32,9 @@ class Units {
   Role role(NodeId n) const { return roles_[n]; }
   const std::string& reason(NodeId n) const { return reasons_[n]; }  // why it is the host's
   bool is_unit(NodeId n) const { return roles_[n] >= Role::host && !dissolved_[n]; }
+  bool is_view(NodeId n) const { return views_[n]; }  // only moves elements of one operand
+  // Takes every element from one of more than two operands: what it reads is computed for all.
+  bool is_junction(NodeId n) const { return junctions_[n]; }
   bool cheap(NodeId n) const { return cheap_[n]; }  // may be dissolved
   bool dissolved(NodeId n) const { return dissolved_[n]; }
   void dissolve(NodeId n, bool yes = true) { dissolved_[n] = yes; }
@@ -50,7 +53,7 @@ class Units {
   const Graph* g_;
   IdVec<NodeId, Role> roles_;
   IdVec<NodeId, std::string> reasons_;
-  IdVec<NodeId, bool> cheap_, dissolved_, output_;
+  IdVec<NodeId, bool> views_, junctions_, cheap_, dissolved_, output_;
   IdVec<NodeId, std::vector<NodeId>> direct_users_;
 };
 

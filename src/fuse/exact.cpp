@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "fuse/island.h"
+
+namespace emend {
+namespace {
+
+// Groups of one choice of dissolved nodes.
+class Exact {
+ public:
+  Exact(const Island& island, const Units& units, GroupPrices& prices, const Bits& dissolved,
+        size_t& budget)
+      : island_(island), units_(units), prices_(prices), dissolved_(dissolved), budget_(budget) {
+    for (size_t i = 0; i < island.size(); ++i) {
+      next_to_.emplace_back(island.size());
+      for (NodeId u : units.users(island.units[i])) connect(i, u);
+      for (NodeId u : units.producers(island.units[i])) connect(i, u);
+    }
+  }
+
+  // False if the budget does not suffice.
+  bool solve(Solution& best) {
+    if (!list_groups()) return false;
+    Bits all(island_.size());
+    for (size_t i = 0; i < island_.size(); ++i) all.set(i);
+    all -= dissolved_;
+    // Sets of finished units in the order of their sizes, each with the best way there.
+    struct Way {
+      double seconds = 0;
+      size_t last = 0;  // group
+      Bits from;
+    };
+    std::vector<std::map<Bits, Way>> by_size(island_.size() + 1);
+    by_size[0][Bits(island_.size())] = {};
+    for (size_t size = 0; size < by_size.size(); ++size) {
+      for (const auto& [done, way] : by_size[size]) {
+        if (budget_ == 0) return false;
+        --budget_;
+        for (size_t k = 0; k < groups_.size(); ++k) {
+          const Choice& c = groups_[k];
+          if (c.members.meets(done) || !done.holds(c.needs)) continue;
+          double seconds = way.seconds + c.seconds;
+          if (seconds >= best.seconds) continue;
+          Bits then = done;
+          then |= c.members;
+          auto& bucket = by_size[size + c.size];
+          auto [it, fresh] = bucket.try_emplace(std::move(then), Way{seconds, k, done});
+          if (!fresh && seconds < it->second.seconds) it->second = {seconds, k, done};
+        }
+      }
+    }
+    auto& last = by_size[all.members().size()];
+    auto it = last.find(all);
+    if (it == last.end()) return true;  // nothing better than what was known
+    best = {.groups = {}, .dissolved = dissolved_, .seconds = it->second.seconds, .exact = true};
+    for (Bits at = all; at.any();) {
+      const Way& way = by_size[at.members().size()].at(at);
+      best.groups.push_back(groups_[way.last].members);
+      at = way.from;
+    }
+    return true;
+  }
+
+ private:
+  struct Choice {
+    Bits members, needs;
+    size_t size = 0;
+    double seconds = 0;
+  };
+
+  void connect(size_t i, NodeId n) {
+    auto it = std::ranges::lower_bound(island_.units, n);
+    if (it != island_.units.end() && *it == n) {
+      next_to_[i].set(static_cast<size_t>(it - island_.units.begin()));
+    }
+  }
+
+  Bits joined(const std::vector<Bits>& of, const Bits& members) const {
+    Bits all(island_.size());
+    for (size_t i : members.members()) all |= of[i];
+    return all;
+  }
+
+  // Every connected set without gaps, grown a neighbour at a time.
+  bool list_groups() {
+    std::set<Bits> seen;
+    std::vector<Bits> open;
+    for (size_t i = 0; i < island_.size(); ++i) {
+      if (dissolved_.has(i)) continue;
+      Bits one(island_.size());
+      one.set(i);
+      open.push_back(one);
+      seen.insert(one);
+    }
+    while (!open.empty()) {
+      Bits members = std::move(open.back());
+      open.pop_back();
+      if (budget_ == 0) return false;
+      --budget_;
+      if (auto seconds = prices_(units_.group(island_.nodes(members)))) {
+        Bits needs = joined(island_.earlier, members);
+        needs -= members;
+        needs -= dissolved_;
+        groups_.push_back({members, needs, members.members().size(), *seconds});
+      }
+      Bits around = joined(next_to_, members);
+      around -= members;
+      around -= dissolved_;
+      for (size_t i : around.members()) {
+        Bits more = members;
+        more.set(i);
+        Bits between = joined(island_.later, more);
+        between &= joined(island_.earlier, more);
+        between -= dissolved_;
+        more |= between;
+        if (island_.may_join(more) && seen.insert(more).second) open.push_back(more);
+      }
+    }
+    return true;
+  }
+
+  const Island& island_;
+  const Units& units_;
+  GroupPrices& prices_;
+  const Bits& dissolved_;
+  size_t& budget_;
+  std::vector<Bits> next_to_;
+  std::vector<Choice> groups_;
+};
+
+// Cheap nodes that several units read, or that only such nodes read: for the others it is the same
+// to be dissolved and to be of their only reader's group.
+std::vector<size_t> worth_dissolving(const Island& island, const Units& units) {
+  std::vector<size_t> result;
+  std::set<NodeId> chosen;
+  for (size_t i = island.size(); i-- > 0;) {
+    NodeId n = island.units[i];
+    if (!units.cheap(n)) continue;
+    auto users = units.users(n);
+    bool possible = !users.empty() && std::ranges::all_of(users, [&](NodeId u) {
+      auto it = std::ranges::lower_bound(island.units, u);
+      return it != island.units.end() && *it == u &&
+             !island.apart[i].has(static_cast<size_t>(it - island.units.begin()));
+    });
+    if (!possible || (users.size() == 1 && !chosen.count(users[0]))) continue;
+    chosen.insert(n);
+    result.push_back(i);
+  }
+  return result;
+}
+
+constexpr size_t kMostChoices = 6;
+
+}  // namespace
+
+std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
+                              size_t budget) {
+  std::vector<size_t> choices = worth_dissolving(island, units);
+  if (choices.size() > kMostChoices) return std::nullopt;
+  Solution best;
+  best.seconds = 1e300;
+  bool complete = true;
+  for (size_t code = 0; code < (size_t{1} << choices.size()) && complete; ++code) {
+    Bits dissolved(island.size());
+    for (size_t k = 0; k < choices.size(); ++k) {
+      if (code >> k & 1) dissolved.set(choices[k]);
+    }
+    for (NodeId n : island.nodes(dissolved)) units.dissolve(n);
+    complete = Exact(island, units, prices, dissolved, budget).solve(best);
+    for (NodeId n : island.nodes(dissolved)) units.dissolve(n, false);
+  }
+  if (!complete) return std::nullopt;
+  best.exact = true;
+  return best;
+}
+
+}  // namespace emend

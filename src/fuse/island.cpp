@@ -1,0 +1,169 @@
+#include "fuse/island.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "kernels/group.h"
+
+namespace emend {
+
+bool Bits::any() const {
+  return std::ranges::any_of(words_, [](uint64_t w) { return w != 0; });
+}
+bool Bits::meets(const Bits& o) const {
+  for (size_t w = 0; w < words_.size(); ++w) {
+    if (words_[w] & o.words_[w]) return true;
+  }
+  return false;
+}
+bool Bits::holds(const Bits& o) const {
+  for (size_t w = 0; w < words_.size(); ++w) {
+    if (o.words_[w] & ~words_[w]) return false;
+  }
+  return true;
+}
+Bits& Bits::operator|=(const Bits& o) {
+  for (size_t w = 0; w < words_.size(); ++w) words_[w] |= o.words_[w];
+  return *this;
+}
+Bits& Bits::operator-=(const Bits& o) {
+  for (size_t w = 0; w < words_.size(); ++w) words_[w] &= ~o.words_[w];
+  return *this;
+}
+Bits& Bits::operator&=(const Bits& o) {
+  for (size_t w = 0; w < words_.size(); ++w) words_[w] &= o.words_[w];
+  return *this;
+}
+std::vector<size_t> Bits::members() const {
+  std::vector<size_t> all;
+  for (size_t w = 0; w < words_.size(); ++w) {
+    for (uint64_t rest = words_[w]; rest; rest &= rest - 1) {
+      all.push_back(w * 64 + static_cast<size_t>(__builtin_ctzll(rest)));
+    }
+  }
+  return all;
+}
+
+std::vector<NodeId> Island::nodes(const Bits& members) const {
+  std::vector<NodeId> all;
+  for (size_t i : members.members()) all.push_back(units[i]);
+  return all;
+}
+
+bool Island::may_join(const Bits& members) const {
+  return std::ranges::none_of(members.members(), [&](size_t i) { return apart[i].meets(members); });
+}
+
+// What no group can hold together, when the later one depends on the first. Each of these stays
+// true whatever joins them; prices and shapes of stores do not, so they are no reason here.
+bool Reach::keeps_apart(NodeId first, NodeId later) const {
+  Role a = units_.role(first), b = units_.role(later);
+  auto nucleus = [](Role r) { return r == Role::contraction || r == Role::window; };
+  if (a == Role::host || b == Role::host) return true;
+  if (nucleus(a) && (nucleus(b) || b == Role::reduction)) return true;
+  if (a == Role::reduction && nucleus(b)) return true;
+  if (b == Role::contraction || units_.is_junction(later)) return !units_.is_view(first);
+  if (a != Role::contraction) return false;
+  const Graph& g = units_.graph();
+  return count(g.type(first).shape) != count(g.type(later).shape);
+}
+
+Reach::Reach(const Units& units)
+    : units_(units),
+      later_(units.graph().size(), Bits(units.graph().size())),
+      apart_(units.graph().size(), Bits(units.graph().size())) {
+  const Graph& g = units.graph();
+  for (size_t i = g.size(); i-- > 0;) {
+    NodeId n{i};
+    for (NodeId a : g.nodes[n].args) {
+      later_[a].set(i);
+      later_[a] |= later_[n];
+    }
+  }
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId n{i};
+    if (!units.is_unit(n)) continue;
+    std::vector<NodeId> open{n};
+    Bits seen(g.size());
+    while (!open.empty()) {
+      NodeId at = open.back();
+      open.pop_back();
+      for (NodeId u : units.users(at)) {
+        if (seen.has(u.value) || apart_[n].has(u.value)) continue;
+        seen.set(u.value);
+        if (keeps_apart(n, u)) {
+          apart_[n].set(u.value);
+          apart_[n] |= later_[u];
+        } else {
+          open.push_back(u);
+        }
+      }
+    }
+  }
+}
+
+Island Reach::island(std::vector<NodeId> members) const {
+  Island is;
+  is.units = std::move(members);
+  std::sort(is.units.begin(), is.units.end());
+  size_t n = is.size();
+  is.later = is.earlier = is.apart = std::vector<Bits>(n, Bits(n));
+  auto nucleus = [&](size_t i) {
+    Role r = units_.role(is.units[i]);
+    return r == Role::contraction || r == Role::window;
+  };
+  auto separate = [&](size_t i, size_t j) {
+    is.apart[i].set(j);
+    is.apart[j].set(i);
+  };
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = i + 1; j < n; ++j) {
+      if (later_[is.units[i]].has(is.units[j].value)) {
+        is.later[i].set(j);
+        is.earlier[j].set(i);
+      }
+      bool reduces = units_.role(is.units[i]) == Role::reduction ||
+                     units_.role(is.units[j]) == Role::reduction;
+      bool two = (nucleus(i) && nucleus(j)) || ((nucleus(i) || nucleus(j)) && reduces);
+      if (two || apart_[is.units[i]].has(is.units[j].value)) separate(i, j);
+    }
+  }
+  // Paths that lead out of the island and back.
+  for (size_t x = is.units.front().value; x < is.units.back().value; ++x) {
+    NodeId out{x};
+    if (!units_.is_unit(out) || std::ranges::binary_search(is.units, out)) continue;
+    for (size_t i = 0; i < n; ++i) {
+      if (!later_[is.units[i]].has(x)) continue;
+      for (size_t j = i + 1; j < n; ++j) {
+        if (later_[out].has(is.units[j].value)) separate(i, j);
+      }
+    }
+  }
+  return is;
+}
+
+std::vector<Island> Reach::islands() const {
+  const Graph& g = units_.graph();
+  std::vector<size_t> parent(g.size());
+  std::iota(parent.begin(), parent.end(), size_t{0});
+  auto find = [&](size_t i) {
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+  };
+  for (size_t i = 0; i < g.size(); ++i) {
+    if (!units_.is_unit(NodeId(i))) continue;
+    for (NodeId u : units_.users(NodeId(i))) {
+      if (!apart_[NodeId(i)].has(u.value)) parent[find(u.value)] = find(i);
+    }
+  }
+  std::map<size_t, std::vector<NodeId>> members;
+  for (size_t i = 0; i < g.size(); ++i) {
+    if (units_.is_unit(NodeId(i))) members[find(i)].push_back(NodeId(i));
+  }
+  std::vector<Island> all;
+  for (auto& [root, units] : members) all.push_back(island(std::move(units)));
+  return all;
+}
+
+}  // namespace emend

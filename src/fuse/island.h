@@ -1,0 +1,78 @@
+// An island: units that only edges inside it could fuse, so that the best groups of the whole graph
+// are the best groups of every island (evt.md 2.3, after Nossack and Pesch). Two units are *apart*
+// if no group may hold both, whatever else it holds: two nuclei, something computed before a
+// contraction, or a path between them that leads over something apart or out of the island.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fuse/price.h"
+#include "fuse/units.h"
+
+namespace emend {
+
+// A set of small numbers.
+class Bits {
+ public:
+  Bits() = default;
+  explicit Bits(size_t n) : words_((n + 63) / 64, 0) {}
+  void set(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
+  void clear(size_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
+  bool has(size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
+  bool any() const;
+  bool meets(const Bits& o) const;
+  bool holds(const Bits& o) const;  // all of o
+  Bits& operator|=(const Bits& o);
+  Bits& operator-=(const Bits& o);
+  Bits& operator&=(const Bits& o);
+  std::vector<size_t> members() const;
+  auto operator<=>(const Bits&) const = default;
+  bool operator==(const Bits&) const = default;
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+struct Island {
+  std::vector<NodeId> units;         // in topological order; below, numbers are places in it
+  std::vector<Bits> later, earlier;  // over any path of the graph
+  std::vector<Bits> apart;           // symmetric
+  size_t size() const { return units.size(); }
+  std::vector<NodeId> nodes(const Bits& members) const;
+  bool may_join(const Bits& members) const;  // none of them apart
+};
+
+// Which nodes depend on which, and which can never join: computed once per graph.
+class Reach {
+ public:
+  explicit Reach(const Units& units);
+  std::vector<Island> islands() const;
+  Island island(std::vector<NodeId> units) const;
+
+ private:
+  bool keeps_apart(NodeId first, NodeId later) const;
+  const Units& units_;
+  IdVec<NodeId, Bits> later_;  // nodes that depend on a node
+  IdVec<NodeId, Bits> apart_;  // later ones that cannot join it
+};
+
+// A way to compute an island.
+struct Solution {
+  std::vector<Bits> groups;  // of units that are not dissolved
+  Bits dissolved;
+  double seconds = 0;
+  bool exact = false;
+};
+
+// Steps that pay, the best one first, until none is left.
+Solution greedy(const Island& island, Units& units, GroupPrices& prices);
+
+// The least price of all groups that are connected: every choice of dissolved nodes, and for each
+// the shortest way from nothing to everything computed, a group at a time. Nothing if there are
+// more than `budget` groups to look at.
+std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
+                              size_t budget);
+
+}  // namespace emend
