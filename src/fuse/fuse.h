@@ -16,7 +16,7 @@ struct FuseOptions {
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
 
-// Seconds of one run by the price list that fusion minimises (decision 0010): per group a launch,
+// Seconds of one run by the price list that fusion minimises (decision 0011): per group a launch,
 // the bytes it reads and writes, and the operations it executes, repeated ones included. Host
 // groups cost what their launch and bytes do. A group that no kernel may compute has no price.
 std::optional<double> price(const Graph& g, const Partition& p, const Target& target);
