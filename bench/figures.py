@@ -59,7 +59,7 @@ def ms_text(ms):
 def share_text(r):
     """The resource that is closer to its limit."""
     word, share = max((("FMA", r["fma_share"]), ("memory", r["bandwidth_share"])), key=lambda s: s[1])
-    return f"{100 * share:.0f}% {word}" if share >= 0.1 else f"{100 * share:.1g}% {word}"
+    return f"{100 * share:.0f}% {word}" if share >= 0.01 else f"{100 * share:.1g}% {word}"
 
 
 def optional(value, form, missing="-"):

@@ -62,6 +62,8 @@ def test_shares_are_of_the_resource_closer_to_its_limit():
     assert r["bandwidth_share"] == pytest.approx(1e6 / 8e-3 / 30e9)
     assert figures.share_text(r) == "50% FMA"
     assert figures.share_text({"fma_share": 0.001, "bandwidth_share": 0.02}) == "2% memory"
+    assert figures.share_text({"fma_share": 0.096, "bandwidth_share": 0.02}) == "10% FMA"
+    assert figures.share_text({"fma_share": 0.004, "bandwidth_share": 0}) == "0.4% FMA"
 
 
 # --- what is shown ---
