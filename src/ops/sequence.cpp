@@ -113,10 +113,17 @@ Value split_eval(const EvalContext&, const SplitToSequence& a, Values v) {
   return Value::sequence(std::move(parts));
 }
 
+// Items of a sequence may differ in rank; those that are put together may not.
+void check_rank(const Dims& item, int64_t rank) {
+  if (static_cast<int64_t>(item.size()) != rank)
+    throw Error(str("item ", shape_text(item), " has another rank than the first"));
+}
+
 Value join_eval(const EvalContext&, const JoinSequence& a, Values v) {
   std::vector<Tensor> parts;
   for (const Value& item : v[0].items) parts.push_back(item.tensor);
   if (parts.empty()) throw Error("an empty sequence cannot be put together");
+  for (const Tensor& p : parts) check_rank(p.shape(), parts[0].rank());
   int64_t rank = parts[0].rank() + (a.new_axis ? 1 : 0);
   int64_t axis = normal_axis(a.axis, rank).value_or_throw();
   return a.new_axis ? stacked(parts, axis) : joined(parts, axis);
@@ -245,6 +252,7 @@ Result<Ids> join_lower(OnnxCall& c) {
   for (NodeId& n : *items) {
     if (!a.new_axis) break;
     Dims shape = c.b.shape(n);
+    check_rank(shape, rank - 1);
     shape.insert(shape.begin() + axis, 1);
     n = c.b.op("reshape", {n}, Reshape{shape});
   }

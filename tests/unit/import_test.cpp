@@ -278,6 +278,13 @@ TEST(Import, BadGraphsGetOneSentenceThatNamesFileNodeAndReason) {
   m = good;
   m.graph.input[0] = value_info("x", {int64_t{1} << 62, 4});
   EXPECT_NE(complaint(m).find("absurd shape"), std::string::npos);
+  m = onnx_model({value_info("x", {2, 3}), value_info("w", {})},
+                 {onnx_node("SequenceConstruct", {"x", "w"}, {"s"}),
+                  onnx_node("ConcatFromSequence", {"s"}, {"y"},
+                            {onnx::int_attribute("axis", 2), onnx::int_attribute("new_axis", 1)})},
+                 {value_info("y", {2})});
+  EXPECT_EQ(complaint(m),
+            "test.onnx: node y (ConcatFromSequence): item [] has another rank than the first");
   m = good;
   m.opset_import = {{"", 99}};
   EXPECT_NE(complaint(m).find("opset 99 is newer"), std::string::npos);
