@@ -92,7 +92,8 @@ def aligned(rows):
 
 
 def model_text(model):
-    size = f"{model['name']}: {model['flops'] / 1e9:.3g} GFLOP, {model['needed_bytes'] / 1e6:.3g} MB that must be read"
+    plain = lambda v: f"{v:.0f}" if v >= 100 else f"{v:.3g}"
+    size = f"{model['name']}: {plain(model['flops'] / 1e9)} GFLOP, {plain(model['needed_bytes'] / 1e6)} MB that must be read"
     rows = [list(COLUMNS)] + [row(name, r) for name, r in model["runtimes"].items()]
     return size + "\n" + aligned(rows)
 
