@@ -89,11 +89,17 @@ double operation_count(const Graph& g) {
 
 namespace {
 
-// How leaves are drawn: floats within +-reach (or that deviation), integers in [0, integers).
+// Of both signs; sums of a few still fit.
+constexpr int64_t kWideIntegers = int64_t{1} << 61;
+
+// How leaves are drawn: floats within +-reach (or that deviation), integers from `low` to `high`;
+// one in four beside a number of the programs, if there are any.
 struct Draw {
   uint64_t seed;
   double reach = 1;
-  int64_t integers = 1000;
+  int64_t integers = 1000;               // the widest range to try
+  std::span<const double> numbers = {};  // where formulas may change
+  int64_t low = 0, high = 0;
 };
 
 // A leaf's value, stored as the arithmetic wants it.
@@ -104,19 +110,31 @@ Tensor leaf_value(const Type& t, Arithmetic a, const Draw& draw, uint64_t stream
       auto at = static_cast<size_t>(i);
       auto counter = static_cast<uint64_t>(i);
       uint64_t bits = random_bits(draw.seed, stream, counter);
+      uint64_t more = random_bits(draw.seed + 1'000'003, stream, counter);
+      auto beside = static_cast<int64_t>(more >> 8) % 2 - static_cast<int64_t>(more >> 9) % 2;
+      double number = draw.numbers.empty() ? 0 : draw.numbers[(more >> 16) % draw.numbers.size()];
+      bool at_number = !draw.numbers.empty() && more % 4 == 0;
       if (stored == DType::c128 && a == Arithmetic::symbol) {
         Symbol s = t.dtype == DType::boolean ? Symbol::of(static_cast<int64_t>(bits & 1))
                                              : Symbol::hashed(bits, draw.seed, stream, counter);
         std::memcpy(out + at * sizeof s, &s, sizeof s);
+      } else if (t.dtype == DType::boolean) {
+        store_int(stored, out, at, static_cast<int64_t>(bits & 1));
       } else if (!is_float(t.dtype)) {
-        store_int(stored, out, at,
-                  static_cast<int64_t>(bits % static_cast<uint64_t>(draw.integers)));
+        auto width = static_cast<uint64_t>(draw.high) - static_cast<uint64_t>(draw.low) + 1;
+        auto v =
+            static_cast<int64_t>(static_cast<uint64_t>(draw.low) + (width ? bits % width : bits));
+        bool fits =
+            number > static_cast<double>(draw.low) && number < static_cast<double>(draw.high);
+        store_int(stored, out, at, at_number && fits ? std::llround(number) + beside : v);
       } else if (a == Arithmetic::integer) {
         auto reach = static_cast<int64_t>(draw.reach);
-        store_int(stored, out, at,
-                  static_cast<int64_t>(bits % static_cast<uint64_t>(2 * reach + 1)) - reach);
+        int64_t v = static_cast<int64_t>(bits % static_cast<uint64_t>(2 * reach + 1)) - reach;
+        bool fits = std::abs(number) <= draw.reach;
+        store_int(stored, out, at, at_number && fits ? std::llround(number) + beside : v);
       } else {
-        store_real(stored, out, at, draw.reach * random_normal(draw.seed, stream, counter));
+        double v = random_normal(draw.seed, stream, counter);
+        store_real(stored, out, at, at_number ? number + v : draw.reach * v);
       }
     }
   });
@@ -163,9 +181,17 @@ bool agree_in_doubles(const Tensor& x, const Tensor& y, double tolerance) {
 // Do both sides agree on values drawn in one arithmetic? nullopt when it has no meaning there.
 std::optional<bool> agree(const Region& a, const Region& b, Arithmetic how, Draw draw,
                           double tolerance) {
-  // Integers that turn out to be indices must fit their tables: the widest range that does.
-  for (int64_t integers : {1000, 100, 30, 10, 5, 3, 2, 1}) {
-    draw.integers = integers;
+  // Integers that turn out to be indices must fit their tables: the widest range that does, of both
+  // signs if that is possible at all.
+  constexpr int64_t kNarrower[] = {1000, 100, 30, 10, 5, 3, 2, 1};
+  std::vector<std::pair<int64_t, int64_t>> ranges = {{-draw.integers, draw.integers}};
+  for (int64_t w : kNarrower) {
+    if (w < draw.integers) ranges.emplace_back(-w, w);
+  }
+  for (int64_t w : kNarrower) ranges.emplace_back(0, w - 1);
+  for (auto [low, high] : ranges) {
+    draw.low = low;
+    draw.high = high;
     try {
       auto run = [&](const Region& r) {
         return evaluate(r.graph, leaf_values(r, how, draw), {.arithmetic = how})[0];
@@ -180,6 +206,82 @@ std::optional<bool> agree(const Region& a, const Region& b, Arithmetic how, Draw
     }
   }
   return std::nullopt;
+}
+
+// Every node, with the types of its operands; those of expansions and of bodies too. Stops where
+// `visit` says true, and says whether it did.
+using Visit = std::function<bool(const Graph&, NodeId, const OpDef&, Types)>;
+bool any_node(const Graph& g, const Visit& visit) {
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    const OpDef& def = op_def(n);
+    std::vector<Type> types;
+    bool tensors = true;
+    for (NodeId a : n.args) {
+      types.push_back(g.types[a]);
+      tensors &= types.back().is_tensor();
+    }
+    if (visit(g, id, def, types)) return true;
+    for (const auto& [name, value] : n.attrs.entries()) {
+      auto* body = value.as<GraphRef>();
+      if (body && any_node(**body, visit)) return true;
+    }
+    bool composite = def.expand && !def.means && def.body.empty() && tensors;
+    if (composite && any_node(expansion(def, n.attrs, types), visit)) return true;
+  }
+  return false;
+}
+
+// Is every value of one type a value of the other? What becomes a bool or is rounded to an integer
+// is more than converted: that is in the operator's body.
+bool holds(DType to, DType from) {
+  if (to == from || to == DType::boolean || from == DType::boolean) return true;
+  int to_bits = info(to).bits, from_bits = info(from).bits;
+  if (is_float(from)) return !is_float(to) || to_bits > from_bits;
+  if (!is_integer(from)) return true;
+  if (is_float(to)) {
+    int significant = to == DType::f64 ? 53 : to == DType::f32 ? 24 : to == DType::f16 ? 11 : 4;
+    return significant >= from_bits;
+  }
+  bool to_signed = info(to).name[0] == 'i', from_signed = info(from).name[0] == 'i';
+  return to_signed == from_signed ? to_bits >= from_bits : to_signed && to_bits > from_bits;
+}
+
+// A conversion to a type that holds less. Exact arithmetics do not see it: they store no types. Two
+// such nodes over equal operands are equal as expressions; more is not claimed of them.
+bool narrows(const Graph& whole) {
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const Node& n = whole.nodes[NodeId(i)];
+    for (const auto& [name, value] : n.attrs.entries()) {
+      auto* body = value.as<GraphRef>();
+      if (body && narrows(**body)) return true;
+    }
+    const Type& to = whole.types[NodeId(i)];
+    if (!to.is_tensor()) continue;
+    for (NodeId a : n.args) {
+      const Type& from = whole.types[a];
+      if (!from.is_tensor()) continue;
+      bool converts = n.args.size() == 1 || (is_float(from.dtype) && is_float(to.dtype));
+      if (converts && !holds(to.dtype, from.dtype)) return true;
+    }
+  }
+  return false;
+}
+
+// Steps at whole numbers: on exact integers they are invisible.
+bool rounds(const Graph& whole) {
+  return any_node(whole, [](const Graph&, NodeId, const OpDef& def, Types types) {
+    bool floats = std::any_of(types.begin(), types.end(),
+                              [](const Type& t) { return t.is_tensor() && is_float(t.dtype); });
+    // What evaluates itself may do anything.
+    if (def.eval && !def.means && def.body.empty() && !def.has(raw_moves)) return floats;
+    auto steps = [](const Instr& in) {
+      return in.fn == Fn::floor || in.fn == Fn::ceil || in.fn == Fn::round || in.fn == Fn::trunc ||
+             in.fn == Fn::mod || in.fn == Fn::fmod;
+    };
+    return floats && std::any_of(def.body.code.begin(), def.body.code.end(), steps);
+  });
 }
 
 // A comparison of the position, as concat makes it, not of a value.
@@ -241,20 +343,30 @@ bool looks_up_own_table(const Graph& g) {
   return false;
 }
 
-// Magnitudes to draw from: around one, and beyond every threshold that a small constant may be.
-std::vector<double> reaches(const Graph& a, const Graph& b) {
-  std::vector<double> all = {1, 3, 10, 100, 1000};
-  double largest = 0;
+// The numbers that stand in the programs, as constants or attributes: a piecewise function changes
+// its formula at one of them, or at one that follows from them.
+std::vector<double> numbers_of(const Graph& a, const Graph& b) {
+  std::set<double> all;
+  auto add = [&](double v) {
+    if (std::isfinite(v) && all.size() < 4096) all.insert(v);
+  };
+  auto add_tensor = [&](const Tensor& t) {
+    bool number = is_float(t.dtype()) || is_integer(t.dtype());
+    for (int64_t i = 0; number && i < t.count(); ++i) add(t.real(i));
+  };
   for (const Graph* g : {&a, &b}) {
-    for (const Tensor& t : g->constants) {
-      if (!is_float(t.dtype()) || t.count() > 4096) continue;
-      for (int64_t i = 0; i < t.count(); ++i) {
-        if (std::abs(t.real(i)) < 1e9) largest = std::max(largest, std::abs(t.real(i)));
+    any_node(*g, [&](const Graph& in, NodeId id, const OpDef&, Types) {
+      const Node& n = in.nodes[id];
+      if (in.is_constant(id)) add_tensor(in.constant(id));
+      for (const auto& [name, value] : n.attrs.entries()) {
+        if (auto* v = value.as<double>()) add(*v);
+        if (auto* v = value.as<std::vector<double>>()) std::for_each(v->begin(), v->end(), add);
+        if (auto* v = value.as<Tensor>()) add_tensor(*v);
       }
-    }
+      return false;
+    });
   }
-  if (largest > 300) all.push_back(std::ceil(2 * largest));
-  return all;
+  return {all.begin(), all.end()};
 }
 
 // A folded constant is off by the rounding of its type; sums of many such differ a little more.
@@ -270,29 +382,54 @@ double rounding_of(const Graph& a, const Graph& b) {
   return 8 * unit;
 }
 
+// Piecewise functions on exact integers, over narrow and wide ranges, so that every piece is
+// entered; then on numbers between them, since x > 0 and x >= 1 are the same for integers.
+bool agree_as_integers(const Region& a, const Region& b, uint64_t seed,
+                       std::span<const double> numbers) {
+  if (rounds(a.graph) || rounds(b.graph)) return false;
+  constexpr double kEnough = 1000, kMost = 0x1p61;
+  double largest = 0;
+  for (double v : numbers) largest = std::max(largest, std::abs(v));
+  std::vector<double> reaches = {1, 3, 10, 100, kEnough, 1e6, 1e9, 1e12};
+  double needed = std::max(kEnough, std::ceil(2 * largest));
+  if (needed > kMost) return false;
+  if (needed > kEnough) reaches.push_back(needed);
+  for (size_t trial = 0; trial < 2 * reaches.size(); ++trial) {
+    double reach = reaches[trial / 2];
+    int64_t integers = trial % 2 ? kWideIntegers : static_cast<int64_t>(reach);
+    auto same = agree(a, b, Arithmetic::integer, {seed + trial, reach, integers, numbers}, 0);
+    // Wider than needed a sum may not fit into an integer, which says nothing.
+    if (same == false || (!same && reach <= needed)) return false;
+  }
+  for (size_t trial = 0; trial < reaches.size(); ++trial) {
+    Draw draw{seed + 60 + trial, reaches[trial], kWideIntegers, numbers};
+    if (agree(a, b, Arithmetic::real64, draw, 1e-9) == false) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed,
                              double max_operations) {
   if (looks_up_own_table(a.graph) || looks_up_own_table(b.graph)) return {};
-  double operations = operation_count(a.graph) + operation_count(b.graph);
-  auto magnitudes = reaches(a.graph, b.graph);
-  if (operations <= max_operations) {
-    if (agree(a, b, Arithmetic::symbol, {seed}, 0) == true &&
-        agree(a, b, Arithmetic::symbol, {seed + 1}, 0) == true) {
-      return {true, "symbols"};
+  if (narrows(a.graph) || narrows(b.graph)) return {};
+  auto numbers = numbers_of(a.graph, b.graph);
+  if (operation_count(a.graph) + operation_count(b.graph) <= max_operations) {
+    // Integers are themselves among symbols: they too are drawn from narrow and wide ranges.
+    bool same = true;
+    for (int64_t integers : {kWideIntegers, int64_t{1000}, int64_t{3}}) {
+      Draw draw{seed++, 1, integers, numbers};
+      same = same && agree(a, b, Arithmetic::symbol, draw, 0) == true;
     }
-    // Piecewise functions: narrow and wide ranges, so that every piece is entered.
-    bool all = true;
-    for (uint64_t trial = 0; trial < 2 * magnitudes.size() && all; ++trial) {
-      all = agree(a, b, Arithmetic::integer, {seed + trial, magnitudes[trial / 2]}, 0) == true;
-    }
-    if (all) return {true, "integers"};
+    if (same) return {true, "symbols"};
+    if (agree_as_integers(a, b, seed, numbers)) return {true, "integers"};
   }
   if (!is_polynomial(a.graph) || !is_polynomial(b.graph)) return {};
   double tolerance = rounding_of(a.graph, b.graph);
-  for (double reach : magnitudes) {
-    if (agree(a, b, Arithmetic::real64, {seed + 50, reach}, tolerance) != true) return {};
+  for (double reach : {1, 3, 10, 100, 1000}) {
+    Draw draw{seed + 50, reach, kWideIntegers};
+    if (agree(a, b, Arithmetic::real64, draw, tolerance) != true) return {};
   }
   return {true, "doubles"};
 }

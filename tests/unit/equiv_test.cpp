@@ -78,6 +78,49 @@ TEST(Equiv, DifferencesAreSeenOrAtLeastNotCalledEqual) {
             Verdict::Kind::equal);
 }
 
+// A step between floats or integers against none, with `y` added so that there is a region.
+void expect_not_equal(const std::string& type, const std::string& step) {
+  auto program = [&](const std::string& value) {
+    return "graph(x: " + type + "[3], y: " + type + "[3]) { return add(" + value + ", y) }";
+  };
+  EXPECT_NE(to_text(verdict(program(step), program("x")).kind), "equal") << step;
+}
+
+TEST(Equiv, ConversionsThatRoundAreNotIdentities) {
+  for (const char* narrow : {"f16", "bf16"})
+    expect_not_equal("f32", str("cast[to=f32](cast[to=", narrow, "](x))"));
+  for (const char* narrow : {"i32", "i16", "u16", "u8", "f32", "f16"})
+    expect_not_equal("i64", str("cast[to=i64](cast[to=", narrow, "](x))"));
+  expect_not_equal("f64", "cast[to=f64](cast[to=f32](x))");
+  // The same conversion of the same value is the same.
+  EXPECT_EQUAL("graph(x: f32[3], y: f16[3]) { return add(cast[to=f16](mul(x, x)), y) }",
+               "graph(x: f32[3], y: f16[3]) { return add(y, cast[to=f16](mul(x, x))) }",
+               "same expression");
+}
+
+TEST(Equiv, StepsFarFromOneAreSeen) {
+  for (const char* bound : {"1e4", "1e6", "1e9", "1e15"}) {
+    expect_not_equal("f32", str("clip[min=-", bound, ", max=", bound, "](x)"));
+    expect_not_equal("f32", str("where(greater(x, constant f32[]{", bound, "}), y, x)"));
+  }
+  for (const char* bound : {"500", "5000", "1000000", "1000000000000"}) {
+    expect_not_equal("i64", str("min(x, constant i64[]{", bound, "})"));
+    expect_not_equal("i64", str("mod(x, constant i64[]{", bound, "})"));
+  }
+  expect_not_equal("i64", "abs(x)");
+  expect_not_equal("i64", "max(x, constant i64[]{0})");
+}
+
+TEST(Equiv, WhatHappensBetweenIntegersCounts) {
+  expect_not_equal("f32", "div(floor(mul(x, constant f32[]{1e6})), constant f32[]{1e6})");
+  EXPECT_NE(to_text(verdict("graph(x: f32[64], y: f32[64]) { return where(less(x, constant "
+                            "f32[]{1000.0}), x, y) }",
+                            "graph(x: f32[64], y: f32[64]) { return where(less_equal(x, constant "
+                            "f32[]{999.0}), x, y) }")
+                        .kind),
+            "equal");
+}
+
 // h = h * w + x over five steps
 std::string horner(const std::string& step) {
   return "graph(h: f32[3], x: f32[5,3], w: f32[]) { return get(loop[body=graph(i: i64[], s: "
