@@ -121,6 +121,23 @@ TEST(Equiv, WhatHappensBetweenIntegersCounts) {
             "equal");
 }
 
+TEST(Equiv, NoiseAndDrawsAreNoDifference) {
+  // The sum of the deviations from a mean is zero but for rounding.
+  std::string zero =
+      "graph(x: f32[3,4]) { %1 = reduce_sum[axes=[1]](x) return mul(%1, constant f32[]{0.0}) }";
+  std::string noise =
+      "graph(x: f32[3,4]) { %1 = tanh(x) return reduce_sum[axes=[1]](sub(%1, "
+      "reduce_mean[axes=[1]](%1))) }";
+  EXPECT_NE(to_text(verdict(noise, zero).kind), "different");
+  EXPECT_NE(to_text(verdict(zero, noise).kind), "different");
+  auto draw = [](int stream) {
+    return str("graph(x: f32[8]) { return add(x, random_uniform[stream=", stream,
+               ", shape=[8]]()) }");
+  };
+  EXPECT_EQ(to_text(verdict(draw(1), draw(2)).kind), "unknown");
+  EXPECT_EQ(to_text(verdict(draw(1), draw(1)).kind), "equal");
+}
+
 // h = h * w + x over five steps
 std::string horner(const std::string& step) {
   return "graph(h: f32[3], x: f32[5,3], w: f32[]) { return get(loop[body=graph(i: i64[], s: "
