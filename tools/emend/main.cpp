@@ -112,7 +112,7 @@ std::vector<std::string> with_default_verb(int argc, char** argv, const CLI::App
 
 int run(int argc, char** argv) {
   Globals globals;
-  CLI::App app{"Emend makes tensor programs faster, and proves that they stay the same."};
+  CLI::App app{"Emend hands back a tensor program that computes the same and costs less."};
   app.name("emend");
   app.set_version_flag("--version", std::string("emend ") + EMEND_VERSION);
   app.require_subcommand(1);
