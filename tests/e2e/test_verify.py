@@ -1,0 +1,58 @@
+"""The contract of `emend verify`: models are fed by name, and what is not the same is not called equal."""
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xy")
+P, Q = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "pq")
+BOTH = [helper.make_node("Sub", ["x", "y"], ["p"]), helper.make_node("Exp", ["x"], ["q"])]
+
+
+@pytest.fixture
+def verdict(emend, tmp_path):
+    """The exit code and the report on two models, each a list of nodes, inputs, outputs and weights."""
+
+    def verify(*models):
+        for name, (nodes, inputs, outputs, *weights) in zip("ab", models):
+            graph = helper.make_graph(nodes, name, inputs, outputs, weights)
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / f"{name}.onnx")
+        done = emend.run("verify", tmp_path / "a.onnx", tmp_path / "b.onnx", "--json", tmp_path / "facts.json")
+        return done.returncode, json.loads((tmp_path / "facts.json").read_text())
+
+    return verify
+
+
+def test_inputs_and_outputs_are_matched_by_name(verdict):
+    for inputs, outputs in (([Y, X], [P, Q]), ([X, Y], [Q, P]), ([Y, X], [Q, P])):
+        code, facts = verdict((BOTH, [X, Y], [P, Q]), (BOTH, inputs, outputs))
+        assert (code, facts["verdict"]) == (0, "equal"), facts
+
+
+def test_other_names_are_matched_by_place(verdict):
+    a, b = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "ab")
+    nodes = [helper.make_node("Sub", ["a", "b"], ["p"]), helper.make_node("Exp", ["a"], ["q"])]
+    assert verdict((BOTH, [X, Y], [P, Q]), (nodes, [a, b], [P, Q]))[1]["verdict"] == "equal"
+    code, facts = verdict((BOTH, [X, Y], [P, Q]), (nodes, [b, a], [P, Q]))
+    assert (code, facts["verdict"]) == (4, "different")
+    assert facts["worst"]["output"] in "pq" and len(facts["worst"]["position"]) == 2 and facts["worst"]["abs"] > 0
+
+
+def test_a_value_that_was_rounded_is_not_the_value(verdict):
+    nodes = [helper.make_node("Cast", ["x"], ["h"], to=TensorProto.BFLOAT16), helper.make_node("Cast", ["h"], ["c"], to=TensorProto.FLOAT),
+             helper.make_node("Add", ["c", "y"], ["p"])]
+    code, facts = verdict((nodes, [X, Y], [P]), ([helper.make_node("Add", ["x", "y"], ["p"])], [X, Y], [P]))
+    assert facts["verdict"] != "equal"
+
+
+def test_what_is_zero_but_for_rounding_is_zero(verdict):
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
+    out = helper.make_tensor_value_info("p", TensorProto.FLOAT, [3, 1])
+    deviations = [helper.make_node("Tanh", ["x"], ["t"]), helper.make_node("ReduceMean", ["t"], ["m"], axes=[1]),
+                  helper.make_node("Sub", ["t", "m"], ["d"]), helper.make_node("ReduceSum", ["d", "axes"], ["p"])]
+    nothing = [helper.make_node("ReduceSum", ["x", "axes"], ["s"]), helper.make_node("Mul", ["s", "zero"], ["p"])]
+    code, facts = verdict((deviations, [X], [out], axes), (nothing, [X], [out], axes, zero))
+    assert code == 0 and facts["verdict"] != "different", facts
