@@ -91,7 +91,7 @@ NodeId linear_regressor(GraphBuilder& b, const LinearRegressor& a, Args args) {
   if (x.rank() == 1) x = reshape(x, {1, x.dim(0)});
   if (x.rank() != 2) throw Error("linear_regressor: a matrix of features is needed");
   auto given = static_cast<int64_t>(a.coefficients.size());
-  if (a.targets < 1 || given != a.targets * x.dim(1))
+  if (a.targets < 1 || given % a.targets != 0 || given / a.targets != x.dim(1))
     throw Error(str("linear_regressor: ", given, " coefficients for ", a.targets, " targets of ",
                     x.dim(1), " features"));
   Formula w(b, b.constant(Tensor::of_reals(DType::f32, {a.targets, x.dim(1)}, a.coefficients)));

@@ -63,7 +63,7 @@ Result<Type> slice_infer(const Slice& a, Types in) {
     return fail("slice: needs one start, size and step per dimension of ", shape_text(in[0].shape));
   }
   for (size_t d = 0; d < rank; ++d) {
-    int64_t last = a.starts[d] + (a.sizes[d] - 1) * a.steps[d];
+    auto last = a.starts[d] + (static_cast<__int128>(a.sizes[d]) - 1) * a.steps[d];
     bool inside = a.sizes[d] >= 0 && a.steps[d] != 0 &&
                   (a.sizes[d] == 0 || (a.starts[d] >= 0 && a.starts[d] < in[0].shape[d] &&
                                        last >= 0 && last < in[0].shape[d]));

@@ -280,7 +280,7 @@ NodeId deform_conv_expand(GraphBuilder& b, const DeformConv& a, Args args) {
   size_t n = a.strides.size();
   if (xs.size() != n + 2 || ws.size() != n + 2 || os.size() != n + 2 || a.dilations.size() != n ||
       a.pads.size() != 2 * n || a.group < 1 || a.offset_group < 1 || xs[1] % a.offset_group != 0 ||
-      xs[1] != ws[1] * a.group || ws[0] % a.group != 0) {
+      a.group > ws[0] || ws[0] % a.group != 0 || xs[1] != ws[1] * a.group) {
     throw Error(str("x ", shape_text(xs), ", w ", shape_text(ws), " and offsets ", shape_text(os),
                     " do not fit"));
   }

@@ -256,6 +256,7 @@ NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
   NodeId x = args[0];
   const Dims shape = b.shape(x);
   if (shape.size() < 2) throw Error(str("needs channels, got ", shape_text(shape)));
+  if (a.size < 1) throw Error(str("a neighbourhood of ", a.size, " channels"));
   DType t = b.dtype(x);
   // Channels become the one spatial dimension of a window.
   int64_t inner = count(std::span(shape).subspan(2));

@@ -293,6 +293,36 @@ TEST(Import, BadGraphsGetOneSentenceThatNamesFileNodeAndReason) {
   EXPECT_NE(complaint(m).find("output \"nothing\""), std::string::npos);
 }
 
+// Under the sanitizers: no size is computed by an overflow.
+TEST(Import, SizesAtTheEndsOfTheRangeAreErrors) {
+  constexpr int64_t kMost = INT64_MAX, kLeast = INT64_MIN;
+  const auto said = [](std::vector<std::variant<int64_t, std::string>> x, onnx::Node node,
+                       std::vector<onnx::Tensor> constants = {}) {
+    node.output = {"y"};
+    onnx::Model m =
+        onnx_model({value_info("x", std::move(x))}, {std::move(node)}, {value_info("y", {1})});
+    m.opset_import = {{"", 22}};
+    m.graph.initializer = std::move(constants);
+    return complaint(m);
+  };
+  const auto reshape = onnx_node("Reshape", {"x", "s"}, {});
+  EXPECT_NE(said({2, 15}, reshape, {int_tensor("s", {kMost, 15})}), "");
+  EXPECT_NE(said({2, 15}, reshape, {int_tensor("s", {kMost, kMost, -1})}), "");
+  for (int64_t size : {kLeast, kMost}) {
+    EXPECT_NE(said({1, 5, 5, 5}, onnx_node("LRN", {"x"}, {}, {onnx::int_attribute("size", size)})),
+              "");
+    onnx::Node dequantize = onnx_node("DequantizeLinear", {"q", "scales"}, {});
+    dequantize.attribute = {onnx::int_attribute("axis", 0),
+                            onnx::int_attribute("block_size", size)};
+    onnx::Tensor q = int_tensor("q", {});
+    q.data_type = onnx::DataType::kInt8;
+    q.dims = {5};
+    q.int64_data = {};
+    q.int32_data = {1, 2, 3, 4, 5};
+    EXPECT_NE(said({1}, dequantize, {q, float_tensor("scales", 3, 1)}), "");
+  }
+}
+
 TEST(Import, InitializersListedAsInputsAreConstants) {
   onnx::Model wire = onnx_model({value_info("x", {4}), value_info("w", {4})},
                                 {onnx_node("Add", {"x", "w"}, {"y"})}, {value_info("y", {4})});
