@@ -20,11 +20,32 @@ class Exact {
     }
   }
 
+  // How many groups there are to look at; more than the budget stands for all beyond it.
+  size_t list_groups() {
+    std::set<Bits> seen;
+    std::vector<Bits> open;
+    for (size_t i = 0; i < island_.size(); ++i) {
+      if (dissolved_.has(i)) continue;
+      Bits one(island_.size());
+      one.set(i);
+      open.push_back(one);
+      seen.insert(one);
+    }
+    while (!open.empty() && listed_.size() <= budget_) {
+      Bits members = std::move(open.back());
+      open.pop_back();
+      grow(members, seen, open);
+      listed_.push_back(std::move(members));
+    }
+    return listed_.size();
+  }
+
   // False if the budget does not suffice.
   bool solve(Solution& best) {
-    if (!list_groups()) return false;
-    Bits all(island_.size());
-    for (size_t i = 0; i < island_.size(); ++i) all.set(i);
+    if (list_groups() > budget_) return false;
+    budget_ -= listed_.size();
+    price_groups();
+    Bits all = island_.all();
     all -= dissolved_;
     // Sets of finished units in the order of their sizes, each with the best way there.
     struct Way {
@@ -54,7 +75,7 @@ class Exact {
     auto& last = by_size[all.members().size()];
     auto it = last.find(all);
     if (it == last.end()) return true;  // nothing better than what was known
-    best = {.groups = {}, .dissolved = dissolved_, .seconds = it->second.seconds, .exact = true};
+    best = {.groups = {}, .dissolved = dissolved_, .seconds = it->second.seconds};
     for (Bits at = all; at.any();) {
       const Way& way = by_size[at.members().size()].at(at);
       best.groups.push_back(groups_[way.last].members);
@@ -84,41 +105,30 @@ class Exact {
   }
 
   // Every connected set without gaps, grown a neighbour at a time.
-  bool list_groups() {
-    std::set<Bits> seen;
-    std::vector<Bits> open;
-    for (size_t i = 0; i < island_.size(); ++i) {
-      if (dissolved_.has(i)) continue;
-      Bits one(island_.size());
-      one.set(i);
-      open.push_back(one);
-      seen.insert(one);
+  void grow(const Bits& members, std::set<Bits>& seen, std::vector<Bits>& open) const {
+    Bits around = joined(next_to_, members);
+    around -= members;
+    around -= dissolved_;
+    for (size_t i : around.members()) {
+      Bits more = members;
+      more.set(i);
+      Bits between = joined(island_.later, more);
+      between &= joined(island_.earlier, more);
+      between -= dissolved_;
+      more |= between;
+      if (island_.may_join(more) && seen.insert(more).second) open.push_back(more);
     }
-    while (!open.empty()) {
-      Bits members = std::move(open.back());
-      open.pop_back();
-      if (budget_ == 0) return false;
-      --budget_;
-      if (auto seconds = prices_(units_.group(island_.nodes(members)))) {
-        Bits needs = joined(island_.earlier, members);
-        needs -= members;
-        needs -= dissolved_;
-        groups_.push_back({members, needs, members.members().size(), *seconds});
-      }
-      Bits around = joined(next_to_, members);
-      around -= members;
-      around -= dissolved_;
-      for (size_t i : around.members()) {
-        Bits more = members;
-        more.set(i);
-        Bits between = joined(island_.later, more);
-        between &= joined(island_.earlier, more);
-        between -= dissolved_;
-        more |= between;
-        if (island_.may_join(more) && seen.insert(more).second) open.push_back(more);
-      }
+  }
+
+  void price_groups() {
+    for (const Bits& members : listed_) {
+      auto seconds = prices_(units_.group(island_.nodes(members)));
+      if (!seconds) continue;
+      Bits needs = joined(island_.earlier, members);
+      needs -= members;
+      needs -= dissolved_;
+      groups_.push_back({members, needs, members.members().size(), *seconds});
     }
-    return true;
   }
 
   const Island& island_;
@@ -127,6 +137,7 @@ class Exact {
   const Bits& dissolved_;
   size_t& budget_;
   std::vector<Bits> next_to_;
+  std::vector<Bits> listed_;
   std::vector<Choice> groups_;
 };
 
@@ -137,28 +148,24 @@ std::vector<size_t> worth_dissolving(const Island& island, const Units& units) {
   std::set<NodeId> chosen;
   for (size_t i = island.size(); i-- > 0;) {
     NodeId n = island.units[i];
-    if (!units.cheap(n)) continue;
     auto users = units.users(n);
-    bool possible = !users.empty() && std::ranges::all_of(users, [&](NodeId u) {
-      auto it = std::ranges::lower_bound(island.units, u);
-      return it != island.units.end() && *it == u &&
-             !island.apart[i].has(static_cast<size_t>(it - island.units.begin()));
-    });
-    if (!possible || (users.size() == 1 && !chosen.count(users[0]))) continue;
+    bool one_reader = users.size() == 1 && !chosen.count(users[0]);
+    if (!island.dissolvable.has(i) || one_reader) continue;
     chosen.insert(n);
     result.push_back(i);
   }
   return result;
 }
 
-constexpr size_t kMostChoices = 6;
-
 }  // namespace
 
 std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
                               size_t budget) {
   std::vector<size_t> choices = worth_dissolving(island, units);
-  if (choices.size() > kMostChoices) return std::nullopt;
+  if (choices.size() >= 32 || size_t{1} << choices.size() > budget) return std::nullopt;
+  // Looked at before anything is priced: giving up is quick.
+  size_t groups = Exact(island, units, prices, Bits(island.size()), budget).list_groups();
+  if (groups << choices.size() > 8 * budget) return std::nullopt;
   Solution best;
   best.seconds = 1e300;
   bool complete = true;
@@ -172,7 +179,6 @@ std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& p
     for (NodeId n : island.nodes(dissolved)) units.dissolve(n, false);
   }
   if (!complete) return std::nullopt;
-  best.exact = true;
   return best;
 }
 

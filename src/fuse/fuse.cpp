@@ -18,8 +18,8 @@ using Members = std::vector<NodeId>;
 // Islands that look alike are solved once: equal layers are most of a deep network.
 class Solver {
  public:
-  Solver(Units& units, const FuseOptions& options)
-      : units_(units), prices_(units.graph(), options.target), options_(options) {}
+  Solver(Units& units, const Reach& reach, const FuseOptions& options)
+      : units_(units), reach_(reach), prices_(units.graph(), options.target), options_(options) {}
 
   const Solution& solve(const Island& island) {
     Seen next = looks(island);
@@ -30,16 +30,48 @@ class Solver {
         return s.solution;
       }
     }
-    next.solution = greedy(island, units_, prices_);
-    if (options_.budget > 0) {
-      auto best = exact(island, units_, prices_, options_.budget);
-      if (best) next.solution = std::move(*best);
-    }
+    next.solution = fresh(island);
     alike.push_back(std::move(next));
     return alike.back().solution;
   }
 
  private:
+  Solution fresh(const Island& island) {
+    if (options_.budget == 0) return greedy(island, units_, prices_);
+    if (auto best = exact(island, units_, prices_, options_.budget)) return std::move(*best);
+    Solution steps = greedy(island, units_, prices_);
+    Solution pieces = by_pieces(island, steps);
+    return pieces.seconds < steps.seconds ? pieces : steps;
+  }
+
+  // Too large as a whole: cheap nodes with readers in several pieces are dissolved or not as the
+  // greedy steps have it, and then every piece is solved for itself.
+  Solution by_pieces(const Island& island, const Solution& steps) {
+    Solution s{.groups = {}, .dissolved = Bits(island.size())};
+    for (const Island& piece : reach_.pieces(island)) {
+      Bits across = moved(piece.all(), piece, island);
+      across -= moved(piece.dissolvable, piece, island);
+      across &= steps.dissolved;
+      s.dissolved |= across;
+    }
+    for (NodeId n : island.nodes(s.dissolved)) units_.dissolve(n);
+    Bits dissolved = s.dissolved;
+    for (const Island& piece : reach_.pieces(island)) {
+      auto found = exact(piece, units_, prices_, options_.budget);
+      if (!found) found = greedy(piece, units_, prices_);
+      for (const Bits& group : found->groups) s.groups.push_back(moved(group, piece, island));
+      s.dissolved |= moved(found->dissolved, piece, island);
+      s.seconds += found->seconds;
+    }
+    for (NodeId n : island.nodes(dissolved)) units_.dissolve(n, false);
+    return s;
+  }
+  static Bits moved(const Bits& members, const Island& from, const Island& to) {
+    Bits result(to.size());
+    for (NodeId n : from.nodes(members)) result.set(to.place(n));
+    return result;
+  }
+
   struct Seen {
     Graph graph;
     std::vector<size_t> loads;  // which of them are one memory
@@ -58,6 +90,7 @@ class Solver {
   }
 
   Units& units_;
+  const Reach& reach_;
   GroupPrices prices_;
   const FuseOptions& options_;
   std::map<uint64_t, std::vector<Seen>> seen_;
@@ -119,7 +152,7 @@ Order ordered(const Units& units, const std::vector<Members>& groups) {
 // these islands are solved as one, which knows that.
 std::vector<Members> solved(Units& units, const FuseOptions& options) {
   Reach reach(units);
-  Solver solver(units, options);
+  Solver solver(units, reach, options);
   std::vector<Island> islands = reach.islands();
   for (;;) {
     std::vector<Members> groups;

@@ -141,13 +141,8 @@ class Greedy {
   };
   std::optional<Dissolved> dissolved(int k) {
     auto members = at(k).members.members();
-    if (members.size() != 1 || !units_.cheap(island_.units[members[0]])) return std::nullopt;
+    if (members.size() != 1 || !island_.dissolvable.has(members[0])) return std::nullopt;
     NodeId n = island_.units[members[0]];
-    // Every reader must be able to take it.
-    for (NodeId u : units_.users(n)) {
-      auto i = place(u);
-      if (!i || island_.apart[members[0]].has(*i)) return std::nullopt;
-    }
     Dissolved d;
     double before = at(k).seconds, after = 0;
     bool possible = true;

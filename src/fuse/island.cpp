@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "kernels/group.h"
 
@@ -51,6 +50,16 @@ std::vector<NodeId> Island::nodes(const Bits& members) const {
   return all;
 }
 
+size_t Island::place(NodeId n) const {
+  return static_cast<size_t>(std::ranges::lower_bound(units, n) - units.begin());
+}
+
+Bits Island::all() const {
+  Bits members(size());
+  for (size_t i = 0; i < size(); ++i) members.set(i);
+  return members;
+}
+
 bool Island::may_join(const Bits& members) const {
   return std::ranges::none_of(members.members(), [&](size_t i) { return apart[i].meets(members); });
 }
@@ -67,6 +76,12 @@ bool Reach::keeps_apart(NodeId first, NodeId later) const {
   if (a != Role::contraction) return false;
   const Graph& g = units_.graph();
   return count(g.type(first).shape) != count(g.type(later).shape);
+}
+
+bool Reach::is_dissolvable(NodeId n) const {
+  if (!units_.cheap(n)) return false;
+  auto users = units_.users(n);
+  return !users.empty() && std::ranges::none_of(users, [&](NodeId u) { return keeps_apart(n, u); });
 }
 
 Reach::Reach(const Units& units)
@@ -109,6 +124,7 @@ Island Reach::island(std::vector<NodeId> members) const {
   std::sort(is.units.begin(), is.units.end());
   size_t n = is.size();
   is.later = is.earlier = is.apart = std::vector<Bits>(n, Bits(n));
+  is.dissolvable = Bits(n);
   auto nucleus = [&](size_t i) {
     Role r = units_.role(is.units[i]);
     return r == Role::contraction || r == Role::window;
@@ -118,6 +134,7 @@ Island Reach::island(std::vector<NodeId> members) const {
     is.apart[j].set(i);
   };
   for (size_t i = 0; i < n; ++i) {
+    if (is_dissolvable(is.units[i])) is.dissolvable.set(i);
     for (size_t j = i + 1; j < n; ++j) {
       if (later_[is.units[i]].has(is.units[j].value)) {
         is.later[i].set(j);
@@ -143,26 +160,53 @@ Island Reach::island(std::vector<NodeId> members) const {
   return is;
 }
 
-std::vector<Island> Reach::islands() const {
-  const Graph& g = units_.graph();
-  std::vector<size_t> parent(g.size());
-  std::iota(parent.begin(), parent.end(), size_t{0});
+std::vector<std::vector<NodeId>> Reach::components(const std::vector<NodeId>& units,
+                                                   bool over_dissolvable) const {
+  IdVec<NodeId, size_t> parent(units_.graph().size(), 0);
+  for (NodeId n : units) parent[n] = n.value;
   auto find = [&](size_t i) {
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    while (parent[NodeId(i)] != i) i = parent[NodeId(i)] = parent[NodeId(parent[NodeId(i)])];
     return i;
   };
-  for (size_t i = 0; i < g.size(); ++i) {
-    if (!units_.is_unit(NodeId(i))) continue;
-    for (NodeId u : units_.users(NodeId(i))) {
-      if (!apart_[NodeId(i)].has(u.value)) parent[find(u.value)] = find(i);
+  for (NodeId n : units) {
+    bool all = over_dissolvable && is_dissolvable(n);
+    for (NodeId u : units_.users(n)) {
+      if (all || !apart_[n].has(u.value)) parent[NodeId(find(u.value))] = find(n.value);
     }
   }
   std::map<size_t, std::vector<NodeId>> members;
-  for (size_t i = 0; i < g.size(); ++i) {
-    if (units_.is_unit(NodeId(i))) members[find(i)].push_back(NodeId(i));
+  for (NodeId n : units) members[find(n.value)].push_back(n);
+  std::vector<std::vector<NodeId>> all;
+  for (auto& [root, nodes] : members) all.push_back(std::move(nodes));
+  return all;
+}
+
+std::vector<Island> Reach::islands() const {
+  std::vector<NodeId> units;
+  for (size_t i = 0; i < units_.graph().size(); ++i) {
+    if (units_.is_unit(NodeId(i))) units.push_back(NodeId(i));
   }
   std::vector<Island> all;
-  for (auto& [root, units] : members) all.push_back(island(std::move(units)));
+  for (auto& members : components(units, true)) all.push_back(island(std::move(members)));
+  return all;
+}
+
+std::vector<Island> Reach::pieces(const Island& whole) const {
+  std::vector<NodeId> units;
+  for (NodeId n : whole.units) {
+    if (units_.is_unit(n)) units.push_back(n);
+  }
+  std::vector<Island> all;
+  for (auto& members : components(units, false)) {
+    Island piece = island(std::move(members));
+    for (size_t i : piece.dissolvable.members()) {
+      bool here = std::ranges::all_of(units_.users(piece.units[i]), [&](NodeId u) {
+        return std::ranges::binary_search(piece.units, u);
+      });
+      if (!here) piece.dissolvable.clear(i);
+    }
+    all.push_back(std::move(piece));
+  }
   return all;
 }
 

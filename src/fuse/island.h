@@ -1,7 +1,7 @@
-// An island: units that only edges inside it could fuse, so that the best groups of the whole graph
-// are the best groups of every island (evt.md 2.3, after Nossack and Pesch). Two units are *apart*
-// if no group may hold both, whatever else it holds: two nuclei, something computed before a
-// contraction, or a path between them that leads over something apart or out of the island.
+// An island: units that nothing outside could be fused with, so that the best groups of the whole
+// graph are the best groups of every island (evt.md 2.3, after Nossack and Pesch). Two units are
+// *apart* if no group may hold both, whatever else it holds: two nuclei, something computed before
+// a contraction, or a path between them that leads over something apart or out of the island.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,11 @@ struct Island {
   std::vector<NodeId> units;         // in topological order; below, numbers are places in it
   std::vector<Bits> later, earlier;  // over any path of the graph
   std::vector<Bits> apart;           // symmetric
+  Bits dissolvable;                  // cheap, and each reader could take it: readers are here too
   size_t size() const { return units.size(); }
   std::vector<NodeId> nodes(const Bits& members) const;
+  size_t place(NodeId n) const;
+  Bits all() const;
   bool may_join(const Bits& members) const;  // none of them apart
 };
 
@@ -50,9 +53,14 @@ class Reach {
   explicit Reach(const Units& units);
   std::vector<Island> islands() const;
   Island island(std::vector<NodeId> units) const;
+  // What an island falls into if nothing more is dissolved into several of the pieces.
+  std::vector<Island> pieces(const Island& island) const;
 
  private:
   bool keeps_apart(NodeId first, NodeId later) const;
+  bool is_dissolvable(NodeId n) const;
+  std::vector<std::vector<NodeId>> components(const std::vector<NodeId>& units,
+                                              bool over_dissolvable) const;
   const Units& units_;
   IdVec<NodeId, Bits> later_;  // nodes that depend on a node
   IdVec<NodeId, Bits> apart_;  // later ones that cannot join it
@@ -63,7 +71,6 @@ struct Solution {
   std::vector<Bits> groups;  // of units that are not dissolved
   Bits dissolved;
   double seconds = 0;
-  bool exact = false;
 };
 
 // Steps that pay, the best one first, until none is left.
@@ -71,7 +78,7 @@ Solution greedy(const Island& island, Units& units, GroupPrices& prices);
 
 // The least price of all groups that are connected: every choice of dissolved nodes, and for each
 // the shortest way from nothing to everything computed, a group at a time. Nothing if there are
-// more than `budget` groups to look at.
+// more than `budget` groups and sets of finished units to look at.
 std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
                               size_t budget);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
 
 #include "ops/table.h"
 #include "text/text.h"
@@ -25,30 +26,73 @@ class Printer {
   explicit Printer(const PrintOptions& options) : options_(options) {}
 
   std::string graph(const Graph& g, const std::string& indent) {
+    std::string out = head(g);
+    std::vector<NodeId> first_use(g.constants.size());
+    for (size_t i = 0; i < g.size(); ++i) {
+      NodeId id{i};
+      if (g.nodes[id].op != kInputOp) out += line(g, id, indent + "  ", "", first_use);
+    }
+    return out + tail(g, indent);
+  }
+
+  std::string partition(const Graph& g, const Partition& p) {
+    std::string out = head(g);
+    std::vector<NodeId> first_use(g.constants.size());
+    std::vector<bool> grouped(g.size(), false), printed(g.size(), false);
+    for (size_t i = 0; i < g.size(); ++i) {
+      if (g.is_constant(NodeId(i))) out += line(g, NodeId(i), "  ", "", first_use);
+      printed[i] = g.is_constant(NodeId(i)) || g.nodes[NodeId(i)].op == kInputOp;
+    }
+    // What no group computes stands before whoever reads it.
+    std::function<void(NodeId)> renaming = [&](NodeId n) {
+      if (printed[n.value] || grouped[n.value]) return;
+      printed[n.value] = true;
+      for (NodeId a : g.nodes[n].args) renaming(a);
+      out += line(g, n, "  ", "", first_use);
+    };
+    for (const NodeGroup& group : p.groups) {
+      for (NodeId n : group.nodes) grouped[n.value] = true;
+      for (NodeId n : group.nodes) {
+        for (NodeId a : g.nodes[n].args) renaming(a);
+      }
+      out += group.host ? "  host {\n" : "  kernel {\n";
+      for (NodeId n : group.nodes) {
+        bool stored = std::ranges::find(group.stores, n) != group.stores.end();
+        out += line(g, n, "    ", stored ? "store " : "", first_use);
+      }
+      out += "  }\n";
+    }
+    for (const GraphOutput& o : g.outputs) renaming(o.node);
+    return out + tail(g, "");
+  }
+
+ private:
+  std::string head(const Graph& g) {
     std::string out = "graph(";
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       const GraphInput& in = g.inputs[i];
       out += str(i ? ", " : "", in.donated ? "donated " : "", name_text(in.name), ": ",
                  to_text(g.types[in.node]));
     }
-    out += ") {\n";
-    std::vector<NodeId> first_use(g.constants.size());
-    for (size_t i = 0; i < g.size(); ++i) {
-      NodeId id{i};
-      if (g.nodes[id].op == kInputOp) continue;
-      out += str(indent, "  %", i, " = ");
-      out += g.is_constant(id) ? constant(g, id, first_use) : call(g, id, indent + "  ");
-      if (options_.names && !g.names[id].empty()) out += " @" + quoted(g.names[id]);
-      out += "\n";
-    }
-    out += indent + "  return";
+    return out + ") {\n";
+  }
+
+  std::string tail(const Graph& g, const std::string& indent) {
+    std::string out = indent + "  return";
     for (size_t i = 0; i < g.outputs.size(); ++i) {
       out += str(i ? ", " : " ", name_text(g.outputs[i].name), " = ", ref(g, g.outputs[i].node));
     }
     return out + "\n" + indent + "}";
   }
 
- private:
+  std::string line(const Graph& g, NodeId id, const std::string& indent, const char* mark,
+                   std::vector<NodeId>& first_use) {
+    std::string out = str(indent, mark, "%", id.value, " = ");
+    out += g.is_constant(id) ? constant(g, id, first_use) : call(g, id, indent);
+    if (options_.names && !g.names[id].empty()) out += " @" + quoted(g.names[id]);
+    return out + "\n";
+  }
+
   std::string ref(const Graph& g, NodeId id) {
     const Node& n = g.nodes[id];
     if (n.op != kInputOp) return str("%", id.value);
@@ -138,6 +182,10 @@ class Printer {
 
 std::string print(const Graph& g, const PrintOptions& options) {
   return Printer(options).graph(g, "") + "\n";
+}
+
+std::string print(const Graph& g, const Partition& p, const PrintOptions& options) {
+  return Printer(options).partition(g, p) + "\n";
 }
 
 }  // namespace emend

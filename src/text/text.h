@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph.h"
+#include "ir/partition.h"
 
 namespace emend {
 
@@ -27,6 +27,13 @@ struct PrintOptions {
 };
 
 std::string print(const Graph& g, const PrintOptions& options = {});
+// The same with its nodes in the groups that compute them, as a reader wants it (it is not parsed
+// back): a node that several groups compute stands in each, a renaming before its first reader.
+//   kernel {
+//     %3 = matmul(x, w) : f32[1,4]
+//     store %4 = relu(%3) : f32[1,4]
+//   }
+std::string print(const Graph& g, const Partition& p, const PrintOptions& options = {});
 
 // Throws Error with line and column. `pool` stands for constants printed as pool(k).
 Graph parse_graph(std::string_view text, const std::vector<Tensor>& pool = {});

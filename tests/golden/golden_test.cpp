@@ -1,6 +1,6 @@
 // Text in, text out. A file of tests/golden/<stage>/ holds cases, separated by lines of ====:
 //   # what it is about
-//   run simplify [name=value ...]      the stages, separated by semicolons
+//   run simplify [name=value ...]      the stages, separated by semicolons; fuse is the last one
 //   graph(x: f32[2]) { ... }
 //   ----                               then the exact text of the result; or instead
 //   same LABEL                         all cases of that label in the file have one result
@@ -15,6 +15,7 @@
 #include <map>
 #include <sstream>
 
+#include "fuse/fuse.h"
 #include "simplify/simplify.h"
 #include "text/text.h"
 
@@ -110,6 +111,10 @@ std::string run_stages(const Case& c) {
     words >> name;
     Options options;
     while (words >> word) options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    if (name == "fuse") {
+      Graph plain = decomposed(g);
+      return trimmed(print(plain, fuse(plain), {.all_constants = true}));
+    }
     auto it = kStages.find(name);
     if (it == kStages.end()) throw std::runtime_error("no stage is called " + name);
     g = it->second(g, options);
