@@ -62,8 +62,8 @@ std::optional<std::string> declare_inside(const Nest& nest, const std::vector<Bo
                 "), to = em_ceil_div(", b.extent, " - rest, ", *step,
                 ");\nif (in0 < from) in0 = from;\nif (in1 > to) in1 = to;\n}\n");
   }
-  if (!outside.empty()) text += str("if (", outside, ") in1 = in0;\n");
-  text += "if (in0 > hi) in0 = hi;\nif (in1 < in0) in1 = in0;\n";
+  text += str("if (in0 > hi) in0 = hi;\nif (in1 < in0", outside.empty() ? "" : " || ", outside,
+              ") in1 = in0;\n");
   return text;
 }
 
