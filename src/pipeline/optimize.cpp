@@ -43,7 +43,18 @@ Checked check_bits(const Graph& before, const Graph& after, const std::vector<Va
                                " relative to its largest value; nothing is allowed")};
 }
 
-Checked check(const Graph& before, const Graph& after, const OptimizeOptions& options) {
+bool runs(const Graph& g, std::span<const Value> inputs, const Monitor& monitor) {
+  try {
+    evaluate(g, inputs, {.monitor = monitor, .phase = "check"});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options) {
   Checked c;
   if (options.level == 0) {
     c.reason = "not run: nothing was changed";
@@ -55,10 +66,11 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
                    count_text(options.max_check_operations), "FLOP");
     return c;
   }
+  std::vector<Value> inputs;
   try {
-    auto inputs = random_inputs(before, options.seed);
-    if (options.accuracy == 0) return check_bits(before, after, inputs, options.monitor);
+    inputs = random_inputs(before, options.seed);
     auto exact = reference_outputs(before, inputs, Arithmetic::real64, options.monitor);
+    if (options.accuracy == 0) return check_bits(before, after, inputs, options.monitor);
     auto result = reference_outputs(after, inputs, Arithmetic::own, options.monitor);
     auto worst = worst_difference(before, exact, result);
     double allowed = options.accuracy;
@@ -79,12 +91,14 @@ Checked check(const Graph& before, const Graph& after, const OptimizeOptions& op
   } catch (const Inexact& e) {
     c.reason = str("not run: ", e.what());
   } catch (const Error& e) {
-    c.reason = str("not run: ", e.what());
+    // What fails only after the changes is wrong, not unknown.
+    bool input_runs =
+        inputs.size() == before.inputs.size() && runs(before, inputs, options.monitor);
+    if (input_runs) c.kind = Checked::Kind::failed;
+    c.reason = str(input_runs ? "the result does not run: " : "not run: ", e.what());
   }
   return c;
 }
-
-}  // namespace
 
 Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* report) {
   if (options.level == 0) {
@@ -106,7 +120,8 @@ Model optimize(const Model& model, const OptimizeOptions& options, OptimizeRepor
   out.graph =
       timed(facts, "simplify", [&] { return optimized(model.graph, options, &facts.simplified); });
   if (options.dump && options.level > 0) options.dump("simplify", out.graph);
-  facts.checked = timed(facts, "check", [&] { return check(model.graph, out.graph, options); });
+  facts.checked =
+      timed(facts, "check", [&] { return check_result(model.graph, out.graph, options); });
   if (report) *report = std::move(facts);
   return out;
 }

@@ -44,6 +44,9 @@ struct OptimizeReport {
   Checked checked;
 };
 
+// What optimize says of its result before it is handed over.
+Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options);
+
 Model optimize(const Model& model, const OptimizeOptions& options = {},
                OptimizeReport* report = nullptr);
 // The changes alone, without the comparison: for other sizes of the same model.
