@@ -10,8 +10,10 @@ namespace emend {
 namespace {
 
 constexpr size_t kMaxValues = 256;  // of one nest: more is neither readable nor registers
-// Measured in loops over data in the cache, in units of one vectorised addition.
-constexpr double kDivision = 8, kFunction = 32, kBound = 2;
+// Measured in loops over data in the cache, in units of one vectorised addition, of which there are
+// half as many as a processor can do at its best.
+constexpr double kDivision = 8, kExp = 32, kFunction = 64, kPow = 256, kBound = 2;
+constexpr double kPlainShare = 0.5;
 constexpr double kDear = kDivision;  // effort from which a value is kept for later loops
 constexpr double kRowBytes = 32 << 10;
 
@@ -36,7 +38,8 @@ class RowWork {
     if (lane_ >= 0) open({lane_});
     for (const NestStore& s : nest.stores) use(s.value);
   }
-  double operations() const { return total_; }
+  // In units of what a contraction does.
+  double operations() const { return contracted_ + total_ / kPlainShare; }
 
  private:
   struct Loop {
@@ -105,7 +108,7 @@ class RowWork {
 
   void reduce(const NestValue& u) {
     if (contracts_) {
-      total_ += 2 * loops_.back().runs * extent(u.over);
+      contracted_ += 2 * loops_.back().runs * extent(u.over);
       return;
     }
     // Over lanes it is a row of accumulators: the lanes run innermost.
@@ -127,7 +130,7 @@ class RowWork {
   int lane_ = -1;
   std::vector<Loop> loops_;
   std::set<int> kept_;
-  double total_ = 0;
+  double total_ = 0, contracted_ = 0;
 };
 
 // Pieces that threads can share: rows that are reduced as a whole are not cut.
@@ -196,10 +199,13 @@ double effort(const Scalar& s) {
   for (const Instr& i : s.code) {
     if (i.fn == Fn::div || i.fn == Fn::mod || i.fn == Fn::fmod || i.fn == Fn::sqrt) {
       n += kDivision;
-    } else if ((i.fn > Fn::sqrt && i.fn <= Fn::erf) || i.fn == Fn::pow) {
-      n += kFunction;
+    } else if (i.fn == Fn::exp) {
+      n += kExp;
+    } else if (i.fn == Fn::pow) {
+      n += kPow;
     } else {
-      n += info(i.fn).arity > 0;
+      bool function = i.fn > Fn::sqrt && i.fn <= Fn::erf;
+      n += function ? kFunction : info(i.fn).arity > 0;
     }
   }
   return n;

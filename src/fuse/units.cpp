@@ -13,9 +13,9 @@
 namespace emend {
 namespace {
 
-constexpr double kCheapEffort = 4;        // of an element of any tensor
-constexpr int64_t kSmall = 4096;          // elements of which any effort is cheap
-constexpr double kCheapSmallEffort = 80;  // of an element of a small tensor
+constexpr double kCheapEffort = 4;         // of an element of any tensor
+constexpr int64_t kSmall = 4096;           // elements of which any effort is cheap
+constexpr double kCheapSmallEffort = 160;  // of an element of a small tensor
 
 Meaning node_meaning(const Graph& g, NodeId n) {
   std::vector<Type> types;

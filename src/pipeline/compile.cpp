@@ -102,6 +102,8 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
                 .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
   // One vector FMA per cycle at 3.5 GHz.
   target.peak_flops = 2 * 3.5e9 * target.vector_bytes / 4 * target.threads;
+  // What a core moves between its own and the shared cache.
+  target.bandwidth = 2e10 * target.threads;
   const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   Partition partition =
