@@ -246,12 +246,14 @@ class NestBuilder {
       nest_.math.visit(index[d],
                        [&](int a) { computed |= nest_.math.atom(a).kind == Atom::Kind::value; });
       if (computed) throw Unnestable{"an index into a value that is not stored"};
-      if (low < 0 || high >= type.shape[d]) bounds.push_back({index[d], type.shape[d]});
+      // A read that promises to stay inside leaves only under a mask further out, which drops it.
+      bool leaves = r.outside && (low < 0 || high >= type.shape[d]);
+      if (leaves) bounds.push_back({index[d], type.shape[d]});
     }
     masks_ += !bounds.empty();
     int value = value_of(operand, index);
     masks_ -= !bounds.empty();
-    return bounds.empty() ? value : masked(value, bounds, r.outside.value_or(0));
+    return bounds.empty() ? value : masked(value, bounds, *r.outside);
   }
 
   // The value inside the bounds, `outside` elsewhere: a pad that became a predicate.

@@ -253,9 +253,35 @@ std::string RowPrinter::load(int v) {
 std::string RowPrinter::body(const NestValue& u, const std::string& name) {
   std::vector<std::string> args;
   for (int a : u.args) args.push_back(c_converted(value(a).work, u.work, use(a)));
-  CText c = c_text(u.body, args, {}, c_work(u.work), name + "_");
+  Scalar whole = with_whole_comparisons(u, args);
+  CText c = c_text(whole, args, {}, c_work(u.work), name + "_");
   for (const std::string& s : c.statements) loops_.back().text += s + "\n";
   return c_rounded(u.dtype, u.work, c.result);
+}
+
+// Comparisons of indices with numbers, which masks are made of, stay among integers: converted to
+// floats they made loops several times slower. Each becomes an argument of its own.
+Scalar RowPrinter::with_whole_comparisons(const NestValue& u, std::vector<std::string>& args) {
+  Scalar body = u.body;
+  if (!is_float(u.work)) return body;
+  auto whole_text = [&](int32_t at) -> std::string {
+    const Instr& i = u.body.code[static_cast<size_t>(at)];
+    if (i.fn == Fn::constant && std::abs(i.value) < 1e15 && i.value == std::floor(i.value)) {
+      return str(static_cast<int64_t>(i.value));
+    }
+    if (i.fn != Fn::arg) return "";
+    int v = u.args[static_cast<size_t>(i.a)];
+    return value(v).kind == NestValue::Kind::index ? use(v) : "";
+  };
+  for (Instr& i : body.code) {
+    if (i.fn != Fn::lt && i.fn != Fn::le) continue;
+    std::string left = whole_text(i.a), right = whole_text(i.b);
+    if (left.empty() || right.empty()) continue;
+    args.push_back(
+        str("(", c_work(u.work), ")(", left, i.fn == Fn::lt ? " < " : " <= ", right, ")"));
+    i = {.fn = Fn::arg, .a = static_cast<int32_t>(args.size() - 1)};
+  }
+  return body;
 }
 
 // A reduction as loops of its own, here; the innermost is the one that reads memory in order.
