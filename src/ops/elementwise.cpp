@@ -38,7 +38,7 @@ NodeId placed_at_axis(OnnxCall& c) {
   bool per_channel = c.node.type == "PRelu" && own == 1 && shape[0] > 1;
   int64_t axis = c.int_attr("axis", per_channel ? 1 : rank - own);
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis + own > rank) {
+  if (axis < 0 || axis > rank - own) {
     throw Error(str(c.node.type, ": ", shape_text(shape), " does not stand at axis ", axis, " of ",
                     shape_text(c.type(0).shape)));
   }

@@ -59,7 +59,9 @@ Lowered1 range_lower(OnnxCall& c) {
   if (n > kMaxGenerated) throw Error("Range is too long");
   auto length = n < 0 ? 0 : static_cast<int64_t>(n);
   return std::vector{c.b.constant(generated(t, {length}, [&](std::byte* out, size_t i) {
-    store_int(t, out, i, from + static_cast<int64_t>(i) * step);
+    // Every element lies between the bounds, but the product alone need not.
+    auto element = static_cast<uint64_t>(from) + i * static_cast<uint64_t>(step);
+    store_int(t, out, i, static_cast<int64_t>(element));
   }))};
 }
 

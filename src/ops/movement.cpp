@@ -124,8 +124,7 @@ Value concat_eval(const EvalContext&, const Axis& a, std::span<const Value> v) {
 NodeId split_expand(GraphBuilder& b, const Split& a, Args args) {
   auto k = static_cast<size_t>(normal_axis(a.axis, b.type(args[0]).rank()).value_or_throw());
   Dims shape = b.shape(args[0]);
-  int64_t total = std::accumulate(a.sizes.begin(), a.sizes.end(), int64_t{0});
-  if (total != shape[k]) {
+  if (!cuts(a.sizes, shape[k])) {
     throw Error(
         str("sizes ", shape_text(a.sizes), " do not cut dimension ", k, " of ", shape_text(shape)));
   }

@@ -19,13 +19,27 @@ std::optional<Tensor> OnnxCall::value(size_t i) const {
   return has(i) && value_of ? value_of(inputs[i]) : std::nullopt;
 }
 
+namespace {
+
+// A value as a list of numbers; lists of attributes are copied a few times on their way.
+void spend_list(const Tensor& v) {
+  spend_memory(4 * sizeof(int64_t) * static_cast<uint64_t>(v.count()), "a list of numbers");
+}
+
+Dims list_of(const Tensor& v) {
+  spend_list(v);
+  return v.ints();
+}
+
+}  // namespace
+
 Result<Dims> OnnxCall::ints(size_t i) const {
   if (!has(i)) throw Error(str(node.type, " needs input ", i));
   auto v = value(i);
   if (!v) return fail("the value of input ", i, " is not known before run time");
   if (v->dtype() == DType::string || is_complex(v->dtype()))
     throw Error(str(node.type, ": input ", i, " is ", to_text(v->type()), ", not integers"));
-  return v->ints();
+  return list_of(*v);
 }
 
 namespace {
@@ -168,8 +182,11 @@ class Lowering {
   }
 
   static AttrValue operand_value(const AttrSpec& spec, const Tensor& v) {
-    if (spec.fallback.as<Dims>()) return v.ints();
-    if (spec.fallback.as<std::vector<double>>()) return v.reals();
+    if (spec.fallback.as<Dims>()) return list_of(v);
+    if (spec.fallback.as<std::vector<double>>()) {
+      spend_list(v);
+      return v.reals();
+    }
     if (v.count() < 1) throw Error(str("attribute ", spec.name, " is empty"));
     if (spec.fallback.as<double>()) return v.real(0);
     if (spec.fallback.as<bool>()) return v.integer(0) != 0;

@@ -81,13 +81,7 @@ Value erase_eval(const EvalContext&, const NoAttrs&, Values v) {
 Dims part_sizes(const Tensor* split, int64_t extent) {
   if (split && split->rank() == 1) {
     Dims sizes = split->ints();
-    int64_t rest = extent;  // counted down, since a sum may overflow
-    bool fits = true;
-    for (int64_t s : sizes) {
-      fits = fits && s >= 0 && s <= rest;
-      rest -= fits ? s : 0;
-    }
-    if (!fits || rest != 0)
+    if (!cuts(sizes, extent))
       throw Error(str("sizes ", shape_text(sizes), " do not cut a dimension of ", extent));
     return sizes;
   }

@@ -198,9 +198,10 @@ struct TfIdfVectorizer {
 };
 
 int64_t features(const TfIdfVectorizer& a) {
-  return a.ngram_indexes.empty()
-             ? 0
-             : *std::max_element(a.ngram_indexes.begin(), a.ngram_indexes.end()) + 1;
+  if (a.ngram_indexes.empty()) return 0;
+  // An absurd index makes an absurd shape, which is refused.
+  return std::min(*std::max_element(a.ngram_indexes.begin(), a.ngram_indexes.end()), kMaxElements) +
+         1;
 }
 
 Result<Type> tfidf_infer(const TfIdfVectorizer& a, Types in) {

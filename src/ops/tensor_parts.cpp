@@ -65,6 +65,15 @@ class Mover {
 
 }  // namespace
 
+bool cuts(const Dims& sizes, int64_t extent) {
+  int64_t rest = extent;  // counted down, since a sum may overflow
+  for (int64_t s : sizes) {
+    if (s < 0 || s > rest) return false;
+    rest -= s;
+  }
+  return rest == 0;
+}
+
 Tensor part_of(const Tensor& t, int64_t axis, int64_t begin, int64_t size) {
   Sides s = sides_of(t.shape(), axis);
   EMEND_ASSERT(begin >= 0 && size >= 0 && begin + size <= s.extent, begin, " ", size);

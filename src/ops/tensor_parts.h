@@ -9,6 +9,9 @@
 
 namespace emend {
 
+// Do these sizes cut a dimension of that extent into parts, with nothing left?
+bool cuts(const Dims& sizes, int64_t extent);
+
 // Positions [begin, begin + size) of dimension `axis`. The caller has checked the bounds.
 Tensor part_of(const Tensor& t, int64_t axis, int64_t begin, int64_t size);
 

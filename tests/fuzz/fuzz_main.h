@@ -7,6 +7,7 @@
 //   NAME --runs N --seconds T --seed S [--first K]   the corpus as it is, then the seeded
 //   generator;
 //                                                    run K depends on S and K alone
+//   NAME --kind NAME ...                             inputs of this kind only
 //   NAME FILE...                                     runs these inputs, for reproduction
 // Built with clang and EMEND_LIBFUZZER it is libFuzzer's main instead, over the same fuzz_one.
 //
@@ -240,8 +241,13 @@ int main(int argc, char** argv) {
   fuzz::current.name = argv[0];
   fuzz::watch();
   uint64_t runs = 100'000, seconds = 600, seed = 1, first = 0;
+  std::string only;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
+    if (arg == "--kind" && i + 1 < argc) {
+      only = argv[++i];
+      continue;
+    }
     uint64_t* const option = arg == "--runs"      ? &runs
                              : arg == "--seconds" ? &seconds
                              : arg == "--seed"    ? &seed
@@ -259,7 +265,9 @@ int main(int argc, char** argv) {
   }
   if (runs == 0) return 0;
   const std::vector<std::string> corpus = fuzz_corpus();
-  const std::vector<FuzzKind> kinds = fuzz_kinds();
+  std::vector<FuzzKind> kinds = fuzz_kinds();
+  if (!only.empty()) std::erase_if(kinds, [&](const FuzzKind& k) { return k.name != only; });
+  if (kinds.empty()) return std::fprintf(stderr, "no kind is called %s\n", only.c_str()), 2;
   std::vector<fuzz::Tally> tallies(kinds.size());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   fuzz::current.seed = seed;

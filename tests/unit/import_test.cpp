@@ -308,6 +308,17 @@ TEST(Import, SizesAtTheEndsOfTheRangeAreErrors) {
   const auto reshape = onnx_node("Reshape", {"x", "s"}, {});
   EXPECT_NE(said({2, 15}, reshape, {int_tensor("s", {kMost, 15})}), "");
   EXPECT_NE(said({2, 15}, reshape, {int_tensor("s", {kMost, kMost, -1})}), "");
+  EXPECT_NE(said({2, 15}, onnx_node("SplitToSequence", {"x", "s"}, {}),
+                 {int_tensor("s", {kMost, kMost, 4})}),
+            "");
+  const auto number = [](const std::string& name, int64_t value) {
+    onnx::Tensor t = int_tensor(name, {value});
+    t.dims = {};
+    return t;
+  };
+  EXPECT_EQ(said({1}, onnx_node("Range", {"from", "to", "by"}, {}),
+                 {number("from", kLeast), number("to", kMost), number("by", int64_t{1} << 62)}),
+            "");  // four numbers, all in the range
   for (int64_t size : {kLeast, kMost}) {
     EXPECT_NE(said({1, 5, 5, 5}, onnx_node("LRN", {"x"}, {}, {onnx::int_attribute("size", size)})),
               "");
