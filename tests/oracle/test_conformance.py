@@ -1,4 +1,4 @@
-"""ONNX's own test suite on the interpreter. Every case that does not pass is listed with its reason in
+"""ONNX's own test suite on the interpreter and compiled for the CPU, with one list for both. Every case that does not pass is listed with its reason in
 tests/conformance/<kind>.txt; a case that starts passing or failing breaks the test."""
 import os, pathlib, re, subprocess
 
@@ -11,10 +11,11 @@ LISTS = pathlib.Path(__file__).resolve().parents[1] / "conformance"
 AT_LEAST = {"node": 1600, "simple": 1, "pytorch-converted": 1, "pytorch-operator": 1}
 
 
+@pytest.mark.parametrize("target", ["interp", "cpu"])
 @pytest.mark.parametrize("kind", AT_LEAST)
-def test_suite(kind):
-    done = subprocess.run([cases.EMEND, "conformance", str(DATA / kind), "--expect", str(LISTS / f"{kind}.txt")],
-                          capture_output=True, text=True)
+def test_suite(kind, target):
+    done = subprocess.run([cases.EMEND, "conformance", str(DATA / kind), "--target", target,
+                           "--expect", str(LISTS / f"{kind}.txt")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     passed = int(re.search(r"(\d+) of \d+ cases pass", done.stdout + done.stderr).group(1))
     assert passed >= AT_LEAST[kind]
