@@ -14,8 +14,8 @@ namespace emend {
 class NestPoints {
  public:
   // `loads` are the group's inputs in row-major order.
-  NestPoints(const Nest& nest, const Graph& group, std::span<const std::byte* const> loads)
-      : nest_(nest), group_(group), loads_(loads), free_(free_atoms(nest)) {}
+  NestPoints(const Nest& nest, std::span<const std::byte* const> loads)
+      : nest_(nest), loads_(loads), free_(free_atoms(nest)) {}
 
   // What a store writes at a point of the space.
   double stored(const NestStore& store, std::span<const int64_t> point);
@@ -35,7 +35,6 @@ class NestPoints {
   void set_point(std::span<const int64_t> point);
 
   const Nest& nest_;
-  const Graph& group_;
   std::span<const std::byte* const> loads_;
   std::vector<std::vector<bool>> free_;
   std::vector<int64_t> iterators_;  // by atom

@@ -50,7 +50,7 @@ std::optional<KernelFault> fault_of(const Graph& g, const NodeGroup& group,
     loads.push_back(g.is_constant(s) ? g.constant(s).data()
                                      : static_cast<const std::byte*>(buffers[i]));
   }
-  NestPoints exact(nest, o.graph, loads);
+  NestPoints exact(nest, loads);
   auto points = sample_points(nest);
   for (const NestStore& store : nest.stores) {
     DType dtype = g.type(o.stores[static_cast<size_t>(store.buffer)]).dtype;
