@@ -461,6 +461,12 @@ double estimate(const Config& f, const Contraction& c, const Side& scalar, const
   double chunks_n = static_cast<double>(blocks(blocks(vector.extent, nr), f.blocks_n));
   if (!vector_ahead) seconds += batches * n * depth * chunks_m / (kPackRate * 4 * threads);
   if (scalar_packed) seconds += batches * m * depth * chunks_n / (kPackRate * threads);
+  // The epilogue runs along the iterator that memory is written in the order of; across the sums'
+  // rows its lanes are few and far apart.
+  int last = c.nest.space.empty() ? -1 : c.nest.space.back();
+  bool across = !scalar.iterators.empty() && scalar.iterators.back() == last;
+  double each = across ? (f.rows < width ? 4e-9 : 1e-9) : 0.1e-9;
+  seconds += batches * static_cast<double>(scalar.extent * vector.extent) * each / threads;
   double tasks = batches * chunks_m * chunks_n;
   double uneven = std::ceil(tasks / threads) * threads / tasks;
   return target.launch_s + seconds * uneven;
