@@ -199,9 +199,10 @@ bool repeat_one(ByteMutator& r, std::vector<T>& items) {
   return true;
 }
 
-// Each function calls the one before it twice or more often: 2^k nodes in a few hundred bytes.
+// Each function calls the one before it twice or more often: 2^k nodes in a few hundred bytes. Few
+// of them are large, since it takes long to find out.
 inline void add_doubling_functions(ByteMutator& r, onnx::Model& m) {
-  const size_t levels = 1 + r.below(60), times = 1 + r.below(5);
+  const size_t levels = 1 + r.below(r.below(16) == 0 ? 60 : 6), times = 1 + r.below(4);
   std::string callee = "Neg";
   for (size_t k = 0; k < levels; ++k) {
     const std::string name = "f" + std::to_string(k);
