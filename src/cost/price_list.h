@@ -1,7 +1,6 @@
 // Measured prices, kept: one SQLite file that several processes may use at once. A price is the
 // shortest time seen, so putting, merging and importing in any order, any number of times, give the
-// same list. Keys are texts that say everything the time depends on (kernel, configuration, shapes,
-// dtypes, layout, device, hash of the code); whole programs have prices too.
+// same list. Keys are texts that say everything the time depends on; who measures makes them.
 //
 //   PriceList prices(path);
 //   prices.put("contract mr=8 ...", 0.00042);
@@ -9,7 +8,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>

@@ -89,11 +89,11 @@ std::optional<Device> device_named(std::string_view name) {
 }
 
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor) {
+                            const Monitor& monitor, CompileReport* report) {
   if (device == Device::interp) return evaluate(g, inputs, {.monitor = monitor});
   CompileFlowOptions options;
   options.cpu.compile.monitor = monitor;
-  return compile(g, options).run(inputs);
+  return compile(g, options, report).run(inputs);
 }
 
 CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileReport* report) {

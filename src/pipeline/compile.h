@@ -35,7 +35,7 @@ std::optional<Device> device_named(std::string_view name);
 
 // One run, compiled first where the device needs it.
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor = {});
+                            const Monitor& monitor = {}, CompileReport* report = nullptr);
 
 CpuProgram compile(const Graph& g, const CompileFlowOptions& options = {},
                    CompileReport* report = nullptr);

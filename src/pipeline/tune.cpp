@@ -81,11 +81,14 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
   std::vector<Wanted> wanted;
   TuneReport facts;
   std::map<std::string, double> known;
-  auto key_of = [target](const Offer& o) {
+  uint64_t machine = machine_key(c_prelude(), options.cpu.compile);
+  auto key_of = [target, machine, &catalogue](const Offer& o) {
     uint64_t group = hash(o.group);
     for (bool c : o.constant) group = hash_mix(group, c);
+    KernelCode code =
+        kernel_named(catalogue, o.candidate.kernel).emit(o.group, o.candidate, target);
     return str(o.candidate.kernel, " ", to_text(o.candidate.config), " group ", group, " threads ",
-               target.threads, " vectors ", target.vector_bytes, " code ", hash_text(c_prelude()));
+               target.threads, " machine ", machine, " code ", hash_text(code.text));
   };
   // What select would ask about.
   select(g, partition, catalogue, target, {.price = [&](const Offer& o) -> std::optional<double> {

@@ -93,8 +93,17 @@ std::vector<std::string> flags_of(const CompileOptions& o) {
   return flags;
 }
 
-// What the compiler and the machine are, as far as code depends on it.
-uint64_t machine_key(const std::string& compiler, const fs::path& folder) {
+std::string compiler_of(const CompileOptions& options) {
+  const char* named = std::getenv("EMEND_CC");
+  return !options.compiler.empty() ? options.compiler : named ? named : "cc";
+}
+
+fs::path folder_of(const CompileOptions& options) {
+  return private_folder(options.cache.empty() ? cache_folder() / "kernels" : options.cache);
+}
+
+// What the compiler and the processor are, as far as code depends on it.
+uint64_t compiler_key(const std::string& compiler, const fs::path& folder) {
   static std::map<std::string, uint64_t> known;
   static std::mutex lock;
   std::lock_guard guard(lock);
@@ -179,18 +188,21 @@ fs::path cache_folder() {
   return fs::path(home ? home : "/tmp") / ".cache/emend";
 }
 
+uint64_t machine_key(const std::string& prelude, const CompileOptions& options) {
+  uint64_t key = hash_text(prelude, compiler_key(compiler_of(options), folder_of(options)));
+  for (const std::string& f : flags_of(options)) key = hash_text(f, key);
+  return key;
+}
+
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options) {
   CompiledKernels out;
   out.functions.resize(kernels.size());
   out.libraries.resize(kernels.size());
   if (kernels.empty()) return out;
-  const char* named = std::getenv("EMEND_CC");
-  std::string compiler = !options.compiler.empty() ? options.compiler : named ? named : "cc";
-  fs::path folder =
-      private_folder(options.cache.empty() ? cache_folder() / "kernels" : options.cache);
-  uint64_t key = hash_text(prelude, machine_key(compiler, folder));
-  for (const std::string& f : flags_of(options)) key = hash_text(f, key);
+  std::string compiler = compiler_of(options);
+  fs::path folder = folder_of(options);
+  uint64_t key = machine_key(prelude, options);
   out.folder = folder;
   out.machine = key;
   std::vector<size_t> sizes(kernels.size());

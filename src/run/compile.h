@@ -39,6 +39,10 @@ class CompiledKernels {
 // The user's own folder for what can be made again (EMEND_CACHE_DIR, XDG_CACHE_HOME).
 std::filesystem::path cache_folder();
 
+// What compiled code depends on besides its own text: processor, compiler, flags, prelude. Throws
+// Error when there is no compiler.
+uint64_t machine_key(const std::string& prelude, const CompileOptions& options);
+
 // Throws Error when there is no compiler or it fails.
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options);

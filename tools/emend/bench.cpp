@@ -43,7 +43,7 @@ struct Entry {
   std::function<std::vector<Value>()> run;
   double compile_s = 0;  // from the file to the first run, which is not in it
   std::vector<std::pair<std::string, double>> phases_ms;
-  std::vector<std::string> host_reasons;
+  std::vector<std::string> host_reasons, faults;
 
   Timing timing = {};
   Accuracy accuracy = {};
@@ -61,6 +61,7 @@ void compile_for(Device device, Entry& e, const Graph& better, bool tune, const 
   e.program = compile(better, options, &report);
   for (const auto& phase : report.phases_ms) e.phases_ms.push_back(phase);
   e.host_reasons = report.host_reasons;
+  e.faults = report.faults;
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
 }
 
@@ -81,6 +82,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   compile_for(device, e, better, o.tune, globals.monitor);
                 }) /
                 1e3;
+  for (const std::string& f : e.faults) globals.say(path + ": " + f);
   return e;
 }
 

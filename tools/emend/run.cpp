@@ -23,8 +23,10 @@ int run(const Options& o, const Globals& globals) {
   GivenInputs given(o.inputs, data);
   Model model = import_onnx(o.model, given.import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
+  CompileReport report;
   auto outputs =
-      run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor);
+      run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor, &report);
+  for (const std::string& f : report.faults) globals.say(f);
   globals.finish_progress();
 
   Json facts = Json::object();
