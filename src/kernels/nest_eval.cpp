@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/meaning_eval.h"
 #include "ops/scalar_eval.h"
 
 namespace emend {
@@ -103,7 +104,11 @@ NestPoints::Number NestPoints::load(const NestValue& u) {
 NestPoints::Number NestPoints::reduction(const NestValue& u) {
   Number acc;
   bool first = true;
-  for (int a : u.over) iterators_[static_cast<size_t>(a)] = 0;
+  for (int a : u.over) {
+    iterators_[static_cast<size_t>(a)] = 0;
+    if (nest_.math.extent(a) == 0)
+      return {neutral<double>(u.reduce, u.dtype), neutral<int64_t>(u.reduce, u.dtype)};
+  }
   for (bool more = true; more;) {
     Number x = value(u.args[0]);
     if (first) {

@@ -12,6 +12,7 @@
 #include "kernels/group.h"
 #include "kernels/kernel.h"
 #include "ops/evaluate.h"
+#include "ops/table.h"
 #include "pipeline/kernel_check.h"
 #include "pipeline/tune.h"
 #include "run/machine.h"
@@ -30,7 +31,8 @@ auto timed(CompileReport& report, const std::string& name, const Stage& stage) {
 }
 
 // The plan with these groups left to the reference, node by node.
-Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& groups) {
+Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& groups,
+                     const char* reason) {
   Plan out;
   for (size_t k = 0; k < plan.choices.size(); ++k) {
     const NodeGroup& group = plan.partition.groups[k];
@@ -41,7 +43,7 @@ Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& g
     }
     for (NodeId n : group.nodes) {
       if (is_renaming(g, n)) continue;
-      out.partition.groups.push_back({{n}, {n}, true, "its kernel was refused"});
+      out.partition.groups.push_back({{n}, {n}, true, reason});
       out.choices.emplace_back();
     }
   }
@@ -72,8 +74,28 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
     choice = plainest ? Candidate{} : Candidate{.kernel = "rows"};
     if (plainest) for_host.insert(f.group);
   }
-  if (!for_host.empty()) plan = without_kernels(g, plan, for_host);
+  if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
   return checks.faults.empty();
+}
+
+// The same without any kernel, since none could be compiled.
+Plan on_reference(const Graph& g, const Plan& plan) {
+  std::set<size_t> kernels;
+  for (size_t k = 0; k < plan.choices.size(); ++k) {
+    if (!plan.partition.groups[k].host) kernels.insert(k);
+  }
+  return without_kernels(g, plan, kernels, "its kernel could not be compiled");
+}
+
+std::vector<Fallback> fallbacks(const Graph& g, const Partition& partition) {
+  std::vector<Fallback> list;
+  for (const NodeGroup& group : partition.groups) {
+    if (!group.host) continue;
+    NodeId n = group.nodes[0];
+    const std::string& op = op_def(g.nodes[n]).name;
+    list.push_back({g.names[n].empty() ? op : str(op, " (", g.names[n], ")"), group.reason});
+  }
+  return list;
 }
 
 }  // namespace
@@ -108,18 +130,17 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   Partition partition =
       timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
-  for (const NodeGroup& group : partition.groups) {
-    if (group.host) facts.host_reasons.push_back(group.reason);
-  }
-  facts.groups = partition.groups.size();
-  facts.host_groups = facts.host_reasons.size();
   SelectOptions choose;
   if (options.prices) {
     timed(facts, "measure", [&] {
       TuneReport tuned;
-      choose.price =
-          measured_prices(plain, partition, catalogue, target, *options.prices,
-                          {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+      try {
+        choose.price =
+            measured_prices(plain, partition, catalogue, target, *options.prices,
+                            {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+      } catch (const CompileFailure&) {
+        // What cannot be compiled cannot be measured; compiling the program says so below.
+      }
       facts.prices_measured = tuned.measured;
       facts.prices_known = tuned.known;
       return 0;
@@ -130,13 +151,23 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   for (;;) {
     Program program =
         timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
-    CpuProgram compiled = timed(
-        facts, "compile", [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
+    std::optional<CpuProgram> compiled;
+    try {
+      compiled = timed(facts, "compile",
+                       [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
+    } catch (const CompileFailure& e) {
+      facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
+      facts.compiled = false;
+      plan = on_reference(plain, plan);
+      continue;
+    }
     bool good =
-        timed(facts, "check", [&] { return accept(plain, plan, compiled, options, facts); });
+        timed(facts, "check", [&] { return accept(plain, plan, *compiled, options, facts); });
     if (!good) continue;
+    facts.groups = plan.partition.groups.size();
+    facts.on_reference = fallbacks(plain, plan.partition);
     if (report) *report = std::move(facts);
-    return compiled;
+    return *compiled;
   }
 }
 

@@ -9,13 +9,20 @@
 
 namespace emend {
 
+// Something that the reference computes, between compiled steps, and why.
+struct Fallback {
+  std::string what, reason;
+};
+
 struct CompileReport {
   std::vector<std::pair<std::string, double>> phases_ms;
-  size_t groups = 0, host_groups = 0;
-  std::vector<std::string> host_reasons;  // what fell back to the reference, and why
+  size_t groups = 0;
+  std::vector<Fallback> on_reference;
   size_t prices_measured = 0, prices_known = 0;
   int kernels_checked = 0, kernels_known = 0;
-  std::vector<std::string> faults;  // kernels that were refused, and what took their place
+  bool compiled = true;  // false: no kernel could be compiled, and the reference does everything
+  // Kernels that were refused or could not be had, and what took their place.
+  std::vector<std::string> faults;
 };
 
 struct CompileFlowOptions {
@@ -37,6 +44,8 @@ std::optional<Device> device_named(std::string_view name);
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
                             const Monitor& monitor = {}, CompileReport* report = nullptr);
 
+// Where kernels cannot be compiled at all (no compiler, a full disk), the reference computes every
+// group and the report says so.
 CpuProgram compile(const Graph& g, const CompileFlowOptions& options = {},
                    CompileReport* report = nullptr);
 

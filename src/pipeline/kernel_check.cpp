@@ -62,8 +62,8 @@ std::optional<KernelFault> fault_of(const Graph& g, const NodeGroup& group,
       double wanted = exact.stored(store, p);
       int64_t place = exact.place(store, p);
       double got = load_real(dtype, data, static_cast<size_t>(place));
-      if ((std::isnan(wanted) && std::isnan(got)) || wanted == got) continue;
       if (std::isfinite(wanted)) largest = std::max(largest, std::abs(wanted));
+      if ((std::isnan(wanted) && std::isnan(got)) || wanted == got) continue;
       // What overflows the type is infinite there.
       if (std::isinf(got) && std::abs(wanted) > highest(dtype)) continue;
       double error = std::isnan(got) ? INFINITY : std::abs(wanted - got);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,7 +36,29 @@ std::string hex(uint64_t h) {
   return text;
 }
 
-// A folder that only its owner can enter, or a fresh one where that cannot be had.
+// Stands in for a cache that cannot be used: fresh, private, gone with the process.
+const fs::path& passing_folder() {
+  struct Passing {
+    fs::path path;
+    pid_t owner = ::getpid();  // a forked child must not remove it
+    Passing() {
+      std::string fresh = (fs::temp_directory_path() / "emend-XXXXXX").string();
+      if (!::mkdtemp(fresh.data())) {
+        throw CompileFailure(str("no folder for compiled kernels: ", fresh,
+                                 " cannot be made: ", std::strerror(errno)));
+      }
+      path = fresh;
+    }
+    ~Passing() {
+      std::error_code ignored;
+      if (::getpid() == owner) fs::remove_all(path, ignored);
+    }
+  };
+  static const Passing passing;
+  return passing.path;
+}
+
+// A folder that only its owner can enter, or one that passes where that cannot be had.
 fs::path private_folder(const fs::path& wanted) {
   std::error_code error;
   fs::create_directories(wanted.parent_path(), error);
@@ -44,13 +67,12 @@ fs::path private_folder(const fs::path& wanted) {
   bool usable = ::lstat(wanted.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
                 facts.st_uid == ::geteuid() && (facts.st_mode & 077) == 0 &&
                 ::access(wanted.c_str(), W_OK | X_OK) == 0;
-  if (usable) return wanted;
-  std::string fresh = (fs::temp_directory_path() / "emend-XXXXXX").string();
-  if (!::mkdtemp(fresh.data())) throw Error(str("no folder for compiled kernels: ", wanted));
-  return fresh;
+  return usable ? wanted : passing_folder();
 }
 
-// Runs a program without a shell; its exit code, and what it wrote to stderr.
+constexpr int kNotStarted = 127, kKilled = 128;  // instead of a program's own exit code
+
+// Runs a program without a shell; its exit code, and in `log` what it wrote.
 int run_program(const std::vector<std::string>& command, const fs::path& log) {
   std::vector<char*> argv;
   for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
@@ -63,11 +85,11 @@ int run_program(const std::vector<std::string>& command, const fs::path& log) {
   pid_t pid;
   int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error) return 127;
+  if (error) return kNotStarted;
   int status;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kKilled;
 }
 
 std::string read_text(const fs::path& p) {
@@ -114,12 +136,30 @@ uint64_t compiler_key(const std::string& compiler, const fs::path& folder) {
   std::string facts = read_text(log);
   run_program({compiler, "--version"}, log);
   facts += read_text(log);
-  fs::remove(log);
-  if (code == 127) {
-    throw Error(str("no C compiler: ", compiler,
-                    " cannot be started; install one, or name it by EMEND_CC"));
+  std::error_code ignored;
+  fs::remove(log, ignored);
+  if (code == kNotStarted) {
+    throw CompileFailure(str("no C compiler: ", compiler,
+                             " cannot be started; install one, or name it by EMEND_CC"));
   }
   return known[compiler] = hash_text(facts);
+}
+
+// Do all parts that the loader would map lie inside of the file? It maps without looking, and a
+// page beyond the end of a file ends the process.
+bool is_whole(std::span<const std::byte> file) {
+  ElfW(Ehdr) head;
+  if (file.size() < sizeof head) return false;
+  std::memcpy(&head, file.data(), sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return false;
+  for (size_t i = 0; i < head.e_phnum; ++i) {
+    ElfW(Phdr) part;
+    size_t at = head.e_phoff + i * sizeof part;
+    if (at > file.size() || file.size() - at < sizeof part) return false;
+    std::memcpy(&part, file.data() + at, sizeof part);
+    if (part.p_offset > file.size() || file.size() - part.p_offset < part.p_filesz) return false;
+  }
+  return head.e_phnum > 0;
 }
 
 std::shared_ptr<void> load(const fs::path& library) {
@@ -139,44 +179,66 @@ std::shared_ptr<void> load_checked(const fs::path& library, size_t& bytes) {
   return load(library);
 }
 
+// What one compilation leaves on its way, whatever becomes of it. EMEND_KEEP_SOURCE keeps the text.
+struct Passage {
+  fs::path source, made, log;
+  explicit Passage(const fs::path& folder) {
+    static std::atomic<int> counter{0};
+    std::string base = (folder / str("new-", ::getpid(), "-", counter++)).string();
+    source = base + ".c", made = base + ".so", log = base + ".log";
+  }
+  ~Passage() {
+    std::error_code ignored;
+    if (!std::getenv("EMEND_KEEP_SOURCE")) fs::remove(source, ignored);
+    fs::remove(made, ignored);
+    fs::remove(log, ignored);
+  }
+};
+
 std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& prelude,
                                   const std::string& compiler, const CompileOptions& options,
                                   const fs::path& library, size_t& bytes) {
-  static std::atomic<int> counter{0};
-  fs::path base = library.parent_path() / str("new-", ::getpid(), "-", counter++);
-  fs::path source = base.string() + ".c", made = base.string() + ".so",
-           log = base.string() + ".log";
+  Passage files(library.parent_path());
   {
-    std::ofstream out(source, std::ios::binary);
+    std::ofstream out(files.source, std::ios::binary);
     out << prelude << kernel.text;
-    if (!out.flush()) {
-      fs::remove(source);
-      throw Error(str("cannot write ", source, ": is the disk full?"));
-    }
+    if (!out.flush())
+      throw CompileFailure(str("cannot write ", files.source.string(), ": is the disk full?"));
   }
   std::vector<std::string> command = {compiler};
   for (const std::string& f : flags_of(options)) command.push_back(f);
   for (const std::string& a :
-       {std::string("-o"), made.string(), source.string(), std::string("-lm")})
+       {std::string("-o"), files.made.string(), files.source.string(), std::string("-lm")})
     command.push_back(a);
-  int code = run_program(command, log);
-  std::string words = read_text(log).substr(0, 2000);
-  std::error_code ignored;
-  fs::remove(log, ignored);
-  if (code != 0) {
-    if (!std::getenv("EMEND_KEEP_SOURCE")) fs::remove(source, ignored);
-    fs::remove(made, ignored);
-    if (code == 127) throw Error(str("no C compiler: ", compiler, " cannot be started"));
-    throw Error(str("the C compiler ended with ", code, ": ", words));
-  }
-  if (!std::getenv("EMEND_KEEP_SOURCE")) fs::remove(source, ignored);
-  auto content = map_file(made).value_or_throw();
-  bytes = content.view().size();
+  int code = run_program(command, files.log);
+  std::string words = read_text(files.log).substr(0, 2000);
+  if (code == kNotStarted)
+    throw CompileFailure(str("no C compiler: ", compiler, " cannot be started"));
+  if (code == kKilled) throw CompileFailure(str("the C compiler ", compiler, " was killed"));
+  if (code != 0) throw CompileFailure(str("the C compiler ended with ", code, ": ", words));
+  auto content = map_file(files.made);
+  if (!content || !is_whole(content->view()))
+    throw CompileFailure(str("the C compiler ", compiler, " left no whole library"));
+  bytes = content->view().size();
   AtomicFile sum(library.string() + ".sum");
-  sum.write(hex(hash_bytes(content.view().data(), bytes)));
+  sum.write(hex(hash_bytes(content->view().data(), bytes)));
   sum.commit();
-  fs::rename(made, library);
+  fs::rename(files.made, library);
   return load(library);
+}
+
+// A file that cannot be written or renamed is also a reason why there is no code.
+template <class Work>
+auto as_compile_failure(const Work& work) {
+  try {
+    return work();
+  } catch (const CompileFailure&) {
+    throw;
+  } catch (const Error& e) {
+    throw CompileFailure(e.what());
+  } catch (const fs::filesystem_error& e) {
+    throw CompileFailure(str(e.path1().string(), ": ", e.code().message()));
+  }
 }
 
 }  // namespace
@@ -214,11 +276,13 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
       out.libraries[k] = load_checked(library, sizes[k]);
       if (!out.libraries[k]) {
         ++compiled;
-        out.libraries[k] = compile_one(kernels[k], prelude, compiler, options, library, sizes[k]);
+        out.libraries[k] = as_compile_failure(
+            [&] { return compile_one(kernels[k], prelude, compiler, options, library, sizes[k]); });
       }
       void* symbol =
           out.libraries[k] ? ::dlsym(out.libraries[k].get(), kernels[k].entry.c_str()) : nullptr;
-      if (!symbol) throw Error(str("a compiled kernel cannot be loaded: ", library));
+      if (!symbol)
+        throw CompileFailure(str("a compiled kernel cannot be loaded: ", library.string()));
       out.functions[k] = reinterpret_cast<KernelFunction>(symbol);
       options.monitor.tell(
           {.phase = "compile", .done = ++done, .of = static_cast<int64_t>(kernels.size())});

@@ -10,12 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/progress.h"
 #include "ir/program.h"
 
 namespace emend {
 
 using KernelFunction = void (*)(void* const* buffers, int64_t first, int64_t last, int32_t* fault);
+
+// Why there is no code: no compiler, one that fails or is killed, a full disk. The reference can
+// still compute what was asked for.
+class CompileFailure : public Error {
+ public:
+  using Error::Error;
+};
 
 struct CompileOptions {
   std::filesystem::path cache;     // empty: the user's own (EMEND_CACHE_DIR, XDG_CACHE_HOME)
@@ -40,10 +48,10 @@ class CompiledKernels {
 std::filesystem::path cache_folder();
 
 // What compiled code depends on besides its own text: processor, compiler, flags, prelude. Throws
-// Error when there is no compiler.
+// CompileFailure when there is no compiler.
 uint64_t machine_key(const std::string& prelude, const CompileOptions& options);
 
-// Throws Error when there is no compiler or it fails.
+// Throws CompileFailure when there is no compiler or it fails.
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options);
 

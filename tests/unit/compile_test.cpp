@@ -10,15 +10,17 @@
 namespace emend {
 namespace {
 
-// As the reference has it, to within rounding.
+// As the reference has it, to within rounding, by kernels that the check on the spot accepts.
 void expect_compiled_right(const char* text) {
   Graph g = parse_graph(text);
   Scratch scratch;
   CompileFlowOptions options;
   options.cpu.compile.cache = scratch.folder();
+  CompileReport report;
   auto inputs = random_inputs(g, 1);
-  auto worst = worst_difference(g, evaluate(g, inputs), compile(g, options).run(inputs));
+  auto worst = worst_difference(g, evaluate(g, inputs), compile(g, options, &report).run(inputs));
   EXPECT_LT(worst.rel, 1e-6) << worst.output << "\n" << text;
+  EXPECT_EQ(report.faults, std::vector<std::string>()) << text;
 }
 
 // Both additions print the same text, since only the number of tasks differs.
@@ -26,6 +28,38 @@ TEST(Compile, KernelsOfTheSameTextServeSeveralSizes) {
   expect_compiled_right(R"(graph(x: f32[16,40], b: f32[16,1], y: f32[64,40], c: f32[64,1]) {
     return add(x, b), add(y, c)
   })");
+}
+
+TEST(Compile, AReductionOverNothingIsNeutral) {
+  expect_compiled_right(R"(graph(x: f32[2,0,4]) {
+    return reduce_sum[axes=[1]](x), reduce_prod[axes=[1]](x)
+  })");
+}
+
+// Ones are exact, and what should be 1e-9 is lost beside a one.
+TEST(Compile, ErrorsAreMeasuredByTheLargestValueNotTheLargestInexactOne) {
+  expect_compiled_right(R"(graph(x: f32[64]) {
+    %1 = cast[to=f32](less(x, constant f32[]{0}))
+    %2 = add(mul(sub(constant f32[]{1}, %1), constant f32[]{1e-9}), constant f32[]{1})
+    return add(%1, sub(%2, constant f32[]{1}))
+  })");
+}
+
+TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {
+  Graph g = parse_graph("graph(x: f32[4,5], y: f32[5,3]) { return relu(matmul(x, y)) }");
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.cpu.compile.compiler = "/nonexistent/cc";
+  options.prices = std::make_shared<PriceList>(scratch / "prices.db");
+  CompileReport report;
+  auto inputs = random_inputs(g, 1);
+  auto outputs = compile(g, options, &report).run(inputs);
+  EXPECT_EQ(outputs, evaluate(g, inputs));
+  EXPECT_FALSE(report.compiled);
+  ASSERT_EQ(report.faults.size(), 1u);
+  EXPECT_NE(report.faults[0].find("no C compiler: /nonexistent/cc"), std::string::npos);
+  EXPECT_EQ(report.on_reference.size(), report.groups);
 }
 
 }  // namespace

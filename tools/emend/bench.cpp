@@ -13,6 +13,7 @@
 
 #include "base/parallel.h"
 #include "device.h"
+#include "fallbacks.h"
 #include "how.h"
 #include "interruption.h"
 #include "pipeline/accuracy.h"
@@ -43,7 +44,7 @@ struct Entry {
   std::function<std::vector<Value>()> run;
   double compile_s = 0;  // from the file to the first run, which is not in it
   std::vector<std::pair<std::string, double>> phases_ms;
-  std::vector<std::string> host_reasons, faults;
+  CompileReport report = {};
 
   Timing timing = {};
   Accuracy accuracy = {};
@@ -57,11 +58,8 @@ void compile_for(Device device, Entry& e, const Graph& better, bool tune, const 
   CompileFlowOptions options;
   options.cpu.compile.monitor = monitor;
   if (tune) options.prices = std::make_shared<PriceList>(default_price_list());
-  CompileReport report;
-  e.program = compile(better, options, &report);
-  for (const auto& phase : report.phases_ms) e.phases_ms.push_back(phase);
-  e.host_reasons = report.host_reasons;
-  e.faults = report.faults;
+  e.program = compile(better, options, &e.report);
+  for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
 }
 
@@ -82,7 +80,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   compile_for(device, e, better, o.tune, globals.monitor);
                 }) /
                 1e3;
-  for (const std::string& f : e.faults) globals.say(path + ": " + f);
+  tell_fallbacks(e.report, globals, path + ": ");
   return e;
 }
 
@@ -134,8 +132,7 @@ Json facts_of(const Entry& e) {
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["code_bytes"] = e.program->code_bytes();
-  j["on_host"] = Json::array();
-  for (const auto& reason : e.host_reasons) j["on_host"].push(reason);
+  add_fallbacks(j, e.report);
   return j;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "device.h"
+#include "fallbacks.h"
 #include "values.h"
 #include "verb.h"
 
@@ -26,7 +27,7 @@ int run(const Options& o, const Globals& globals) {
   CompileReport report;
   auto outputs =
       run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor, &report);
-  for (const std::string& f : report.faults) globals.say(f);
+  tell_fallbacks(report, globals);
   globals.finish_progress();
 
   Json facts = Json::object();
@@ -51,6 +52,7 @@ int run(const Options& o, const Globals& globals) {
                 << verdict << '\n';
   }
   if (!o.save.empty()) save_outputs(model.graph, outputs, o.save);
+  if (device == Device::cpu) add_fallbacks(facts, report);
   globals.report(facts);
   return different ? kDifferent : kOk;
 }
