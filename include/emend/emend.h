@@ -5,8 +5,9 @@
 //   auto outputs = emend::run(q, {{"x", emend::Array::of({1, 3}, {1.0f, 2.0f, 3.0f})}});
 //   emend::save(q, "better.onnx");
 //
-// Everything that goes wrong throws std::exception with one sentence that names the file, the node
-// and the reason.
+// All of it may be called from several threads at once. Everything that goes wrong throws
+// std::exception with one sentence that names the file, the node and the reason. docs/library.md
+// has a whole program.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct LoadOptions {
   std::map<std::string, int64_t> symbols;              // sizes of symbolic dimensions
 };
 
-// A model in memory; copies share their weights.
+// A model in memory; copies share their weights and what was compiled for them.
 class Network {
  public:
   struct Impl;
@@ -50,10 +51,30 @@ class Network {
 };
 
 Network load(const std::string& path, const LoadOptions& options = {});
+// The result was compared with what came in; one that differs is an error.
 Network optimize(const Network& network);
-// Outputs by name. Inputs that are missing or of the wrong type are an error.
-std::map<std::string, Array> run(const Network& network,
-                                 const std::map<std::string, Array>& inputs);
+
+struct RunOptions {
+  std::string target = "cpu";  // this machine's processor, or "interp": the reference
+  int threads = 0;             // 0: as many as the machine has
+  // The largest error of a kernel, relative to the largest value that it makes. 0: rounded as the
+  // reference rounds, which then computes everything.
+  double accuracy = 1e-4;
+};
+
+// How a program runs, and why not faster.
+struct RunReport {
+  bool compiled_now = false;  // false: an earlier run did
+  size_t steps = 0;
+  std::vector<std::string> on_reference;  // steps that no kernel computes, and why
+  // Kernels that failed their check or could not be compiled, and what took their place.
+  std::vector<std::string> warnings;
+};
+
+// Outputs by name. Inputs that are missing or of the wrong type are an error. The first run with
+// some options compiles for them; the program stays with the network and its copies.
+std::map<std::string, Array> run(const Network& network, const std::map<std::string, Array>& inputs,
+                                 const RunOptions& options = {}, RunReport* report = nullptr);
 void save(const Network& network, const std::string& path);
 
 }  // namespace emend

@@ -1,23 +1,54 @@
 // The public functions of include/emend/emend.h, over the pipeline.
+#include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "emend/emend.h"
 #include "export/onnx.h"
 #include "import/onnx.h"
 #include "ops/evaluate.h"
+#include "pipeline/compile.h"
 #include "pipeline/optimize.h"
 #include "text/text.h"
 
 namespace emend {
 
+namespace {
+
+// Compiled once, whoever comes first; the others wait for it.
+struct Prepared {
+  std::mutex lock;
+  std::optional<CpuProgram> program;
+  CompileReport report;
+};
+
+// The programs of one model, by what they were compiled for.
+class Programs {
+ public:
+  std::shared_ptr<Prepared> get(const RunOptions& o) {
+    std::lock_guard guard(lock_);
+    auto& slot = programs_[{o.threads, o.accuracy}];
+    if (!slot) slot = std::make_shared<Prepared>();
+    return slot;
+  }
+
+ private:
+  std::mutex lock_;
+  std::map<std::pair<int, double>, std::shared_ptr<Prepared>> programs_;
+};
+
+}  // namespace
+
 struct Network::Impl {
+  explicit Impl(Model m) : model(std::move(m)) {}
   Model model;
+  mutable Programs programs;
 };
 
 namespace {
 
 Network network_of(Model model) {
-  return Network(std::make_shared<const Network::Impl>(Network::Impl{std::move(model)}));
+  return Network(std::make_shared<const Network::Impl>(std::move(model)));
 }
 
 template <class T>
@@ -85,12 +116,16 @@ Network load(const std::string& path, const LoadOptions& options) {
 }
 
 Network optimize(const Network& network) {
-  return network_of(optimize(network.impl().model, OptimizeOptions{}));
+  OptimizeReport report;
+  Model better = optimize(network.impl().model, OptimizeOptions{}, &report);
+  if (report.checked.kind == Checked::Kind::failed)
+    throw Error(str("the optimized model differs from what came in: ", report.checked.reason));
+  return network_of(std::move(better));
 }
 
-std::map<std::string, Array> run(const Network& network,
-                                 const std::map<std::string, Array>& inputs) {
-  const Graph& g = network.impl().model.graph;
+namespace {
+
+std::vector<Value> values_of(const Graph& g, const std::map<std::string, Array>& inputs) {
   std::vector<Value> values;
   for (const auto& i : g.inputs) {
     auto given = inputs.find(i.name);
@@ -102,8 +137,11 @@ std::map<std::string, Array> run(const Network& network,
     }
     values.emplace_back(std::move(t));
   }
+  return values;
+}
+
+std::map<std::string, Array> arrays_of(const Graph& g, const std::vector<Value>& outputs) {
   std::map<std::string, Array> results;
-  auto outputs = evaluate(g, values);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = g.outputs[i].name;
     if (!outputs[i].is_tensor() || outputs[i].tensor.dtype() == DType::string) {
@@ -114,6 +152,51 @@ std::map<std::string, Array> run(const Network& network,
         std::string(to_text(t.dtype())), t.shape(), {t.bytes().begin(), t.bytes().end()}};
   }
   return results;
+}
+
+Device device_of(const RunOptions& o) {
+  auto device = device_named(o.target);
+  if (!device) throw Error(str("no target is called ", o.target, ": there are cpu and interp"));
+  if (o.threads < 0) throw Error(str("threads: ", o.threads, " is not a number of threads"));
+  if (!(o.accuracy >= 0) || std::isinf(o.accuracy))
+    throw Error(str("accuracy: ", o.accuracy, " is not an error that can be allowed"));
+  return *device;
+}
+
+// The program for these options, compiled now if it is the first time.
+CpuProgram program_of(const Network::Impl& impl, const RunOptions& o, RunReport& told) {
+  auto prepared = impl.programs.get(o);
+  std::lock_guard guard(prepared->lock);
+  if (!prepared->program) {
+    CompileFlowOptions how;
+    how.accuracy = o.accuracy;
+    how.cpu.threads = o.threads;
+    prepared->program = compile(impl.model.graph, how, &prepared->report);
+    told.compiled_now = true;
+  }
+  told.steps = prepared->report.groups;
+  for (const Fallback& f : prepared->report.on_reference)
+    told.on_reference.push_back(str(f.what, ": ", f.reason));
+  told.warnings = prepared->report.faults;
+  return *prepared->program;
+}
+
+}  // namespace
+
+std::map<std::string, Array> run(const Network& network, const std::map<std::string, Array>& inputs,
+                                 const RunOptions& options, RunReport* report) {
+  const Graph& g = network.impl().model.graph;
+  Device device = device_of(options);
+  std::vector<Value> values = values_of(g, inputs);
+  RunReport told;
+  std::vector<Value> outputs;
+  if (device == Device::cpu && options.accuracy > 0) {
+    outputs = program_of(network.impl(), options, told).run(values);
+  } else {
+    outputs = evaluate(g, values);
+  }
+  if (report) *report = std::move(told);
+  return arrays_of(g, outputs);
 }
 
 void save(const Network& network, const std::string& path) {
