@@ -6,9 +6,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 namespace emend {
+namespace {
+
+struct Unmap {
+  size_t size;
+  void operator()(const void* start) const { ::munmap(const_cast<void*>(start), size); }
+};
+
+}  // namespace
 
 Result<SharedBytes> map_file(const std::filesystem::path& path) {
   // Opening a pipe without O_NONBLOCK would wait for a writer, perhaps for ever.
@@ -29,9 +38,18 @@ Result<SharedBytes> map_file(const std::filesystem::path& path) {
   const int reason = errno;
   ::close(fd);
   if (start == MAP_FAILED) return fail("cannot map into memory: ", std::strerror(reason));
-  std::shared_ptr<const void> owner(
-      start, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
+  std::shared_ptr<const void> owner(static_cast<const void*>(start), Unmap{size});
   return SharedBytes(std::move(owner), {static_cast<const std::byte*>(start), size});
+}
+
+void drop_pages(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes) {
+  if (!std::get_deleter<Unmap>(owner)) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<uintptr_t>(bytes.data());
+  // Only whole pages: the ends hold bytes of neighbours.
+  const uintptr_t first = (start + page - 1) / page * page,
+                  last = (start + bytes.size()) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace emend

@@ -14,4 +14,8 @@ namespace emend {
 // The reason of a failure does not repeat the path: "no such file", "is a folder" ...
 Result<SharedBytes> map_file(const std::filesystem::path& path);
 
+// Bytes that `owner` keeps alive are not needed for now: where they are those of a mapped file,
+// their memory is given back, and they are read again when somebody looks. Else nothing happens.
+void drop_pages(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes);
+
 }  // namespace emend

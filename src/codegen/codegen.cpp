@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/memory_plan.h"
+#include "codegen/repacking.h"
 #include "kernels/group.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
@@ -36,6 +37,7 @@ class Assembler {
     }
     for (const auto& o : g_.outputs) p_.outputs.push_back(output(o.node));
     place();
+    for (size_t c = 0; c < p_.graph.constants.size(); ++c) p_.graph.constants[ConstId(c)] = {};
     return std::move(p_);
   }
 
@@ -47,11 +49,11 @@ class Assembler {
     return p_.buffers.push_back(std::move(b));
   }
 
-  BufferId weight(Tensor t) {
-    p_.weights.push_back(std::move(t));
-    const Tensor& kept = p_.weights.back();
+  // `type` is that of the weight as it is stored.
+  BufferId weight(Weight w, Type type) {
+    p_.weights.push_back(std::move(w));
     return make(
-        {.place = Buffer::Place::weight, .type = kept.type(), .index = p_.weights.size() - 1});
+        {.place = Buffer::Place::weight, .type = std::move(type), .index = p_.weights.size() - 1});
   }
 
   // Where a node's value is.
@@ -60,7 +62,7 @@ class Assembler {
     auto it = buffers_.find(s);
     if (it != buffers_.end()) return it->second;
     EMEND_ASSERT(g_.is_constant(s), "a value that no group stores: ", op_def(g_.nodes[s]).name);
-    return buffers_[s] = weight(g_.constant(s));
+    return buffers_[s] = weight({g_.constant(s), std::nullopt}, g_.type(s));
   }
 
   BufferId store(NodeId n) {
@@ -102,12 +104,20 @@ class Assembler {
     p_.steps.push_back(std::move(s));
   }
 
-  // Done once, ahead of time, by the reference.
+  // Stored once for all that read it so. What is more than moving elements is done here, by the
+  // reference; the rest is left to the device, which knows when the original can be let go.
   BufferId packed_weight(NodeId n, const Graph& packing) {
     NodeId s = storage_of(g_, n);
     EMEND_ASSERT(g_.is_constant(s));
-    Value in = g_.constant(s).reshaped(packing.type(packing.inputs[0].node).shape);
-    return weight(evaluate(packing, std::span(&in, 1))[0].tensor);
+    auto [it, fresh] = packed_.try_emplace({s, hash(packing)});
+    if (!fresh) return it->second;
+    const Type& type = packing.type(packing.outputs[0].node);
+    Tensor from = g_.constant(s).reshaped(packing.type(packing.inputs[0].node).shape);
+    if (auto moves = repacking_of(packing)) {
+      return it->second = weight({std::move(from), std::move(moves)}, type);
+    }
+    Value in = std::move(from);
+    return it->second = weight({evaluate(packing, std::span(&in, 1))[0].tensor, {}}, type);
   }
 
   // The program's outputs have memory of their own; a value that is also an input, a constant, or
@@ -154,6 +164,7 @@ class Assembler {
   const Target& target_;
   Program p_;
   std::map<NodeId, BufferId> buffers_;  // by storage
+  std::map<std::pair<NodeId, uint64_t>, BufferId> packed_;
   std::map<std::string, size_t> kernels_;
 };
 

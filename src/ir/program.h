@@ -2,6 +2,7 @@
 // steps in order. Device-neutral: a device compiles the text it understands and runs the steps.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,30 @@ struct Step {
   std::string label;  // for reports: the model's names of what it computes
 };
 
+// How a constant is laid out for the kernels that read it: the row-major array of `extents` whose
+// element i is the constant's element first + sum of strides[k] i[k], or zero where a limit
+// (0 <= constant + sum of coefs[k] i[k] < extent) says no.
+struct Repacking {
+  struct Limit {
+    Dims coefs;
+    int64_t constant = 0, extent = 0;
+  };
+  Dims extents, strides;
+  int64_t first = 0;
+  std::vector<Limit> limits;
+};
+
+struct Weight {
+  Tensor tensor;  // as the model has it
+  std::optional<Repacking> packing;
+};
+
 struct Program {
-  Graph graph;  // what is computed; host steps and reports refer to it
+  // What is computed; host steps and reports refer to it. Its constants are in `weights` only.
+  Graph graph;
   std::vector<KernelCode> kernels;
   IdVec<BufferId, Buffer> buffers;
-  std::vector<Tensor> weights;
+  std::vector<Weight> weights;
   std::vector<Step> steps;
   std::vector<BufferId> inputs, outputs;
   size_t arena_bytes = 0;        // as planned

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/mapped_file.h"
 #include "ir/memory_budget.h"
 
 namespace emend {
@@ -91,6 +92,10 @@ Tensor Tensor::reshaped(Dims shape) const {
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;
+}
+
+void Tensor::drop_pages() const {
+  emend::drop_pages(owner_, bytes_);
 }
 
 bool operator==(const Tensor& a, const Tensor& b) {

@@ -48,6 +48,8 @@ class Tensor {
   std::vector<double> reals() const;  // all elements as doubles
   // Same bytes under another shape of the same count.
   Tensor reshaped(Dims shape) const;
+  // The bytes are not needed for now: see drop_pages in base/mapped_file.h.
+  void drop_pages() const;
 
   // Same type and same bytes (NaNs compare by their bits).
   friend bool operator==(const Tensor& a, const Tensor& b);

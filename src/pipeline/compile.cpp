@@ -118,7 +118,7 @@ std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Devic
   return compile(g, options, report).run(inputs);
 }
 
-CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileReport* report) {
+CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
   Target target{.vector_bytes = vector_bytes(),
                 .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
@@ -128,6 +128,7 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
   target.bandwidth = 2e10 * target.threads;
   const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
+  g = {};
   Partition partition =
       timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
   SelectOptions choose;
@@ -166,6 +167,8 @@ CpuProgram compile(const Graph& g, const CompileFlowOptions& options, CompileRep
     if (!good) continue;
     facts.groups = plan.partition.groups.size();
     facts.on_reference = fallbacks(plain, plan.partition);
+    plain = {};
+    timed(facts, "weights", [&] { return compiled->load_weights(), 0; });
     if (report) *report = std::move(facts);
     return *compiled;
   }

@@ -46,7 +46,8 @@ std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Devic
 
 // Where kernels cannot be compiled at all (no compiler, a full disk), the reference computes every
 // group and the report says so.
-CpuProgram compile(const Graph& g, const CompileFlowOptions& options = {},
+// A graph that is moved in is let go before its weights are packed.
+CpuProgram compile(Graph g, const CompileFlowOptions& options = {},
                    CompileReport* report = nullptr);
 
 }  // namespace emend

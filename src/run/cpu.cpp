@@ -1,6 +1,8 @@
 #include "run/cpu.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -10,66 +12,77 @@
 #include "base/text.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
+#include "run/pages.h"
 #include "run/thread_pool.h"
+#include "run/weights.h"
 
 namespace emend {
-namespace {
-
-struct FreeBytes {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-
-std::unique_ptr<std::byte, FreeBytes> aligned_bytes(size_t bytes) {
-  constexpr size_t kPage = 4096;
-  void* p = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage + kPage);
-  if (!p) throw Error(str("no memory for ", bytes, " bytes of intermediate values"));
-  return std::unique_ptr<std::byte, FreeBytes>(static_cast<std::byte*>(p));
-}
-
-}  // namespace
 
 // What one run at a time writes to.
 struct Instance {
-  std::unique_ptr<std::byte, FreeBytes> arena;
+  std::shared_ptr<std::byte> arena;
   std::vector<void*> at;                      // of every buffer
   std::vector<std::vector<void*>> arguments;  // of every step
   std::vector<Value> host;                    // of every buffer that is no plain memory
+  bool borrowed = false;                      // inputs are bytes of the caller's, in `at` only
+};
+
+// Instances that nobody uses at the moment. More than there is room for are not kept.
+class IdleInstances {
+ public:
+  ~IdleInstances() {
+    while (take()) {
+    }
+  }
+  std::unique_ptr<Instance> take() {
+    for (auto& slot : slots_) {
+      if (Instance* i = slot.exchange(nullptr, std::memory_order_acq_rel))
+        return std::unique_ptr<Instance>(i);
+    }
+    return nullptr;
+  }
+  void give(std::unique_ptr<Instance> i) {
+    for (auto& slot : slots_) {
+      Instance* none = nullptr;
+      if (slot.compare_exchange_strong(none, i.get(), std::memory_order_acq_rel)) {
+        (void)i.release();
+        return;
+      }
+    }
+  }
+
+ private:
+  std::array<std::atomic<Instance*>, 64> slots_{};
 };
 
 struct CpuProgram::Impl {
   Program program;
   CompiledKernels kernels;
   std::unique_ptr<ThreadPool> pool;
-  std::mutex lock;
-  std::vector<std::unique_ptr<Instance>> idle;
+  std::once_flag weights_loaded;
+  std::vector<Tensor> weights;
+  IdleInstances idle;
+
+  void load_weights() {
+    std::call_once(weights_loaded, [&] { weights = stored_weights(program, program.weights); });
+  }
 
   std::unique_ptr<Instance> take() {
-    {
-      std::lock_guard guard(lock);
-      if (!idle.empty()) {
-        auto instance = std::move(idle.back());
-        idle.pop_back();
-        return instance;
-      }
-    }
+    if (auto instance = idle.take()) return instance;
+    load_weights();
     auto made = std::make_unique<Instance>();
-    made->arena = aligned_bytes(program.arena_bytes);
+    made->arena = pages(program.arena_bytes, "intermediate values");
     made->at.resize(program.buffers.size());
     made->host.resize(program.buffers.size());
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       const Buffer& buffer = program.buffers[BufferId(b)];
       if (buffer.place == Buffer::Place::arena) made->at[b] = made->arena.get() + buffer.offset;
       if (buffer.place == Buffer::Place::weight)
-        made->at[b] = const_cast<std::byte*>(program.weights[buffer.index].data());
+        made->at[b] = const_cast<std::byte*>(weights[buffer.index].data());
     }
     for (const Step& s : program.steps)
       made->arguments.emplace_back(s.loads.size() + s.stores.size());
     return made;
-  }
-
-  void give_back(std::unique_ptr<Instance> instance) {
-    std::lock_guard guard(lock);
-    idle.push_back(std::move(instance));
   }
 
   void bind(Instance& i) const {
@@ -93,12 +106,11 @@ struct CpuProgram::Impl {
 
   Value value_in(const Instance& i, BufferId b, const Type& type) const {
     const Buffer& buffer = program.buffers[b];
-    bool kept = buffer.place == Buffer::Place::host || buffer.place == Buffer::Place::input;
+    if (buffer.place == Buffer::Place::weight) return weights[buffer.index].reshaped(type.shape);
+    bool kept = buffer.place == Buffer::Place::host ||
+                (buffer.place == Buffer::Place::input && !i.borrowed);
     if (kept && !(buffer.type.is_tensor() && type.is_tensor())) return i.host[b.value];
     if (kept) return i.host[b.value].tensor.reshaped(type.shape);
-    if (buffer.place == Buffer::Place::weight) {
-      return program.weights[buffer.index].reshaped(type.shape);
-    }
     return Tensor::make(type.dtype, type.shape, [&](std::byte* out) {
       if (buffer.bytes) std::memcpy(out, i.at[b.value], buffer.bytes);
     });
@@ -146,7 +158,8 @@ struct CpuProgram::Impl {
       int32_t own_fault = 0;
       for (size_t s = 0; s < program.steps.size() && !failed; ++s) {
         const Step& step = program.steps[s];
-        auto start = std::chrono::steady_clock::now();
+        std::chrono::steady_clock::time_point start;
+        if (watch.seconds) start = std::chrono::steady_clock::now();
         if (step.kind == Step::Kind::launch) {
           part(i, s, thread, threads, &own_fault);
         } else if (thread == 0) {
@@ -173,19 +186,22 @@ struct CpuProgram::Impl {
       }
       if (own_fault) fault = 1;
     };
-    SpinBarrier barrier(pool->threads());
     int threads = pool->threads();
-    bool together = threads > 1 && pool->try_run([&](int t) { steps(t, threads, &barrier); });
-    if (!together) steps(0, 1, nullptr);
+    SpinBarrier barrier(threads);
+    auto together = [&](int t) { steps(t, threads, &barrier); };
+    if (threads == 1 || !pool->try_run(together)) steps(0, 1, nullptr);
     if (failure) std::rethrow_exception(failure);
     if (fault) throw Error("an index that the data names lies outside of its tensor");
   }
 
+  void check_count(const char* what, size_t wanted, size_t got) const {
+    if (got != wanted) throw Error(str("the program has ", wanted, " ", what, ", got ", got));
+  }
+
   std::vector<Value> run(std::span<const Value> inputs, const Watch& watch) {
-    if (inputs.size() != program.inputs.size()) {
-      throw Error(str("the program has ", program.inputs.size(), " inputs, got ", inputs.size()));
-    }
+    check_count("inputs", program.inputs.size(), inputs.size());
     auto instance = take();
+    instance->borrowed = false;
     for (size_t k = 0; k < inputs.size(); ++k) {
       BufferId b = program.inputs[k];
       const Type& type = program.buffers[b].type;
@@ -212,15 +228,40 @@ struct CpuProgram::Impl {
     execute(*instance, watch);
     for (size_t k = 0; k < outputs.size(); ++k) {
       BufferId b = program.outputs[k];
-      if (program.buffers[b].place == Buffer::Place::output) {
-        outputs[k] =
-            outputs[k].tensor.reshaped(program.graph.type(program.graph.outputs[k].node).shape);
-      } else {
-        outputs[k] = value_in(*instance, b, program.graph.type(program.graph.outputs[k].node));
-      }
+      const Type& type = program.graph.type(program.graph.outputs[k].node);
+      bool written = program.buffers[b].place == Buffer::Place::output;
+      outputs[k] = written ? outputs[k].tensor.reshaped(type.shape) : value_in(*instance, b, type);
     }
-    give_back(std::move(instance));
+    // Nothing of the caller's, nor of this run, stays alive in here.
+    for (Value& v : instance->host) v = Value();
+    idle.give(std::move(instance));
     return outputs;
+  }
+
+  void run_into(std::span<const std::span<const std::byte>> inputs,
+                std::span<const std::span<std::byte>> outputs) {
+    check_count("inputs", program.inputs.size(), inputs.size());
+    check_count("outputs", program.outputs.size(), outputs.size());
+    auto instance = take();
+    instance->borrowed = true;
+    auto place = [&](const char* what, size_t k, BufferId b, auto bytes) {
+      const Buffer& buffer = program.buffers[b];
+      if (!is_plain(buffer)) throw Error(str(what, k, " is no tensor of numbers"));
+      if (bytes.size() != buffer.bytes) {
+        throw Error(str(what, k, " is ", to_text(buffer.type), " and takes ", buffer.bytes,
+                        " bytes, got ", bytes.size()));
+      }
+      instance->at[b.value] = const_cast<std::byte*>(bytes.data());
+    };
+    for (size_t k = 0; k < inputs.size(); ++k) place("input ", k, program.inputs[k], inputs[k]);
+    for (size_t k = 0; k < outputs.size(); ++k) place("output ", k, program.outputs[k], outputs[k]);
+    bind(*instance);
+    execute(*instance, {});
+    idle.give(std::move(instance));
+  }
+
+  static bool is_plain(const Buffer& b) {
+    return b.type.is_tensor() && b.type.dtype != DType::string;
   }
 };
 
@@ -234,6 +275,22 @@ CpuProgram::CpuProgram(Program program, const std::string& prelude, const CpuOpt
 
 std::vector<Value> CpuProgram::run(std::span<const Value> inputs) const {
   return impl_->run(inputs, {});
+}
+
+void CpuProgram::run_into(std::span<const std::span<const std::byte>> inputs,
+                          std::span<const std::span<std::byte>> outputs) const {
+  impl_->run_into(inputs, outputs);
+}
+
+bool CpuProgram::is_plain() const {
+  const Program& p = impl_->program;
+  auto plain = [&](BufferId b) { return Impl::is_plain(p.buffers[b]); };
+  return std::all_of(p.inputs.begin(), p.inputs.end(), plain) &&
+         std::all_of(p.outputs.begin(), p.outputs.end(), plain);
+}
+
+void CpuProgram::load_weights() const {
+  impl_->load_weights();
 }
 
 std::vector<Value> CpuProgram::run_observed(std::span<const Value> inputs,

@@ -23,7 +23,21 @@ class CpuProgram {
   CpuProgram(Program program, const std::string& prelude, const CpuOptions& options);
 
   std::vector<Value> run(std::span<const Value> inputs) const;
-  // The same, showing every step with where its loads and stores are while they are there.
+
+  // Reads the inputs and writes the outputs where the caller has them, in the order and with the
+  // bytes of program().inputs and outputs, aligned to their elements. Once as many calls at a time
+  // were made as ever are, nothing is allocated and no lock is taken, save by steps of the host.
+  // Only for programs that is_plain() says yes to.
+  void run_into(std::span<const std::span<const std::byte>> inputs,
+                std::span<const std::span<std::byte>> outputs) const;
+  // All inputs and outputs are tensors of numbers.
+  bool is_plain() const;
+
+  // Packs the weights, which the first run would do otherwise. Whoever has let go of the graph that
+  // the program was made from before does not pay for weights twice.
+  void load_weights() const;
+
+  // As run, showing every step with where its loads and stores are while they are there.
   using Observer = std::function<void(size_t step, std::span<void* const> buffers)>;
   std::vector<Value> run_observed(std::span<const Value> inputs, const Observer& observe) const;
   const CompiledKernels& kernels() const;

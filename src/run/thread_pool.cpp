@@ -37,17 +37,17 @@ ThreadPool::~ThreadPool() {
   for (std::thread& w : workers_) w.join();
 }
 
-bool ThreadPool::try_run(const std::function<void(int)>& work) {
-  std::unique_lock lock(busy_, std::try_to_lock);
-  if (!lock) return false;
-  work_ = &work;
+bool ThreadPool::try_run(Call call) {
+  if (busy_.test_and_set(std::memory_order_acquire)) return false;
+  call_ = call;
   left_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
-  work(0);
+  call.function(call.work, 0);
   for (int spin = 0; left_.load(std::memory_order_acquire) != 0; ++spin) {
     spin < kSpins ? relax() : std::this_thread::yield();
   }
+  busy_.clear(std::memory_order_release);
   return true;
 }
 
@@ -64,7 +64,7 @@ void ThreadPool::serve(int thread) {
     }
     seen = now;
     if (stop_) return;
-    (*work_)(thread);
+    call_.function(call_.work, thread);
     left_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -31,12 +29,21 @@ class ThreadPool {
 
   // Calls work(thread) on every thread, the caller being thread 0, and waits for all. False, with
   // nothing done, if another caller is at it.
-  bool try_run(const std::function<void(int)>& work);
+  template <class Work>
+  bool try_run(Work& work) {
+    return try_run({[](void* w, int thread) { (*static_cast<Work*>(w))(thread); }, &work});
+  }
 
  private:
+  // Not a std::function, which may allocate.
+  struct Call {
+    void (*function)(void* work, int thread) = nullptr;
+    void* work = nullptr;
+  };
+  bool try_run(Call call);
   void serve(int thread);
-  std::mutex busy_;
-  const std::function<void(int)>* work_ = nullptr;
+  std::atomic_flag busy_;
+  Call call_;
   std::atomic<uint32_t> round_{0};
   std::atomic<int> left_{0};
   std::atomic<bool> stop_{false};

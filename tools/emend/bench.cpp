@@ -50,15 +50,15 @@ struct Entry {
   Accuracy accuracy = {};
 };
 
-void compile_for(Device device, Entry& e, const Graph& better, bool tune, const Monitor& monitor) {
+void compile_for(Device device, Entry& e, Graph better, bool tune, const Monitor& monitor) {
   if (device == Device::interp) {
-    e.run = [better, inputs = e.inputs] { return evaluate(better, inputs); };
+    e.run = [better = std::move(better), inputs = e.inputs] { return evaluate(better, inputs); };
     return;
   }
   CompileFlowOptions options;
   options.cpu.compile.monitor = monitor;
   if (tune) options.prices = std::make_shared<PriceList>(default_price_list());
-  e.program = compile(better, options, &e.report);
+  e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
 }
@@ -77,7 +77,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   phase("simplify", [&] { better = optimized(e.graph, o.how.options(globals)); });
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, better, o.tune, globals.monitor);
+                  compile_for(device, e, std::move(better), o.tune, globals.monitor);
                 }) /
                 1e3;
   tell_fallbacks(e.report, globals, path + ": ");
@@ -126,7 +126,9 @@ Json facts_of(const Entry& e) {
   if (!e.program) return j;
   const Program& p = e.program->program();
   double weights = 0;
-  for (const Tensor& t : p.weights) weights += static_cast<double>(t.bytes().size());
+  for (const Buffer& b : p.buffers) {
+    if (b.place == Buffer::Place::weight) weights += static_cast<double>(b.bytes);
+  }
   j["step_count"] = p.steps.size();
   j["weight_bytes"] = weights;
   j["arena_bytes"] = p.arena_bytes;

@@ -1,0 +1,162 @@
+#include "run/repack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace emend {
+namespace {
+
+constexpr int64_t kTile = 16;                      // floats of a cache line
+constexpr int64_t kGrain = int64_t{1} << 17;       // elements that are worth a thread
+constexpr int64_t kRowsOfChunk = int64_t{1} << 8;  // of the tiled dimension
+
+struct Element128 {
+  uint64_t low, high;
+};
+
+// Rows run along the last dimension. Where neighbours in a row are far apart in the source but
+// those along another dimension are not, rows are written sixteen at a time along that one, so
+// that every line of the source is read once.
+template <class T>
+class Copy {
+ public:
+  Copy(const Repacking& r, const std::byte* from, std::byte* to)
+      : r_(r), from_(reinterpret_cast<const T*>(from)), to_(reinterpret_cast<T*>(to)) {
+    int64_t step = 1;
+    to_strides_.resize(r.extents.size());
+    for (size_t k = r.extents.size(); k-- > 0; step *= r.extents[k]) to_strides_[k] = step;
+    last_ = r.extents.size() - 1;
+    tiled_ = last_;
+    if (r.strides[last_] != 1) {
+      for (size_t k = 0; k < last_; ++k) {
+        if (r.strides[k] == 1 && r.extents[k] >= kTile) tiled_ = k;
+      }
+    }
+    if (tiled_ == last_ && last_ > 0) tiled_ = last_ - 1;
+    chunks_ = tiled_ == last_ ? 1 : (r.extents[tiled_] + kRowsOfChunk - 1) / kRowsOfChunk;
+    for (size_t k = 0; k < last_; ++k) {
+      if (k != tiled_) outer_.push_back(k);
+    }
+    for (size_t k : outer_) outer_count_ *= r.extents[k];
+  }
+
+  void run() const {
+    int64_t items = outer_count_ * chunks_;
+    int64_t elements = 1;
+    for (int64_t e : r_.extents) elements *= e;
+    if (elements == 0) return;
+    int64_t grain = std::max<int64_t>(1, kGrain * items / elements);
+    parallel_for(items, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) item(i);
+    });
+  }
+
+ private:
+  struct Place {
+    int64_t from, to;
+    Dims limits;  // the value of each at the row's beginning
+  };
+
+  void item(int64_t i) const {
+    Place p{r_.first, 0, {}};
+    for (const auto& l : r_.limits) p.limits.push_back(l.constant);
+    int64_t chunk = i % chunks_;
+    i /= chunks_;
+    for (size_t n = outer_.size(); n-- > 0;) {
+      size_t k = outer_[n];
+      advance(p, k, i % r_.extents[k]);
+      i /= r_.extents[k];
+    }
+    if (tiled_ == last_) return row(p);
+    int64_t begin = chunk * kRowsOfChunk, end = std::min(r_.extents[tiled_], begin + kRowsOfChunk);
+    bool same_limits = std::all_of(r_.limits.begin(), r_.limits.end(),
+                                   [&](const auto& l) { return l.coefs[tiled_] == 0; });
+    advance(p, tiled_, begin);
+    int64_t t = begin;
+    if (same_limits && r_.strides[tiled_] == 1 && r_.strides[last_] != 1) {
+      auto [low, high] = inside(p);
+      for (; t + kTile <= end; t += kTile, advance(p, tiled_, kTile)) tile(p, low, high);
+    }
+    for (; t < end; ++t, advance(p, tiled_, 1)) row(p);
+  }
+
+  void advance(Place& p, size_t dimension, int64_t by) const {
+    p.from += by * r_.strides[dimension];
+    p.to += by * to_strides_[dimension];
+    for (size_t l = 0; l < p.limits.size(); ++l) p.limits[l] += by * r_.limits[l].coefs[dimension];
+  }
+
+  // The part of the row that no limit excludes.
+  std::pair<int64_t, int64_t> inside(const Place& p) const {
+    int64_t low = 0, high = r_.extents[last_];
+    for (size_t l = 0; l < p.limits.size(); ++l) {
+      int64_t coef = r_.limits[l].coefs[last_], at = p.limits[l], extent = r_.limits[l].extent;
+      auto good = [&](int64_t i) { return at + coef * i >= 0 && at + coef * i < extent; };
+      while (low < high && !good(low)) ++low;
+      while (low < high && !good(high - 1)) --high;
+    }
+    return {low, high};
+  }
+
+  void row(const Place& p) const {
+    auto [low, high] = inside(p);
+    int64_t stride = r_.strides[last_];
+    const T* from = from_ + p.from;
+    T* to = to_ + p.to;
+    if (stride == 1 && low < high) {
+      std::memcpy(to + low, from + low, static_cast<size_t>(high - low) * sizeof(T));
+    } else {
+      for (int64_t i = low; i < high; ++i) std::memcpy(to + i, from + i * stride, sizeof(T));
+    }
+  }
+
+  void tile(const Place& p, int64_t low, int64_t high) const {
+    int64_t stride = r_.strides[last_], to_stride = to_strides_[tiled_];
+    for (int64_t i = low; i < high; ++i) {
+      const T* from = from_ + p.from + i * stride;
+      T* to = to_ + p.to + i;
+      T line[kTile];
+      std::memcpy(line, from, sizeof line);
+      for (int64_t k = 0; k < kTile; ++k) to[k * to_stride] = line[k];
+    }
+  }
+
+  const Repacking& r_;
+  const T* from_;  // perhaps not aligned: read by memcpy only
+  T* to_;
+  Dims to_strides_;
+  size_t last_, tiled_;  // the tiled dimension is the last one only where there is no other
+  std::vector<size_t> outer_;
+  int64_t chunks_ = 1, outer_count_ = 1;
+};
+
+}  // namespace
+
+void repack(const Tensor& from, const Repacking& r, std::byte* out) {
+  if (r.extents.empty()) {
+    Repacking one = r;
+    one.extents = {1};
+    one.strides = {0};
+    for (auto& l : one.limits) l.coefs = {0};
+    return repack(from, one, out);
+  }
+  switch (info(from.dtype()).bits) {
+    case 8:
+      return Copy<uint8_t>(r, from.data(), out).run();
+    case 16:
+      return Copy<uint16_t>(r, from.data(), out).run();
+    case 32:
+      return Copy<uint32_t>(r, from.data(), out).run();
+    case 64:
+      return Copy<uint64_t>(r, from.data(), out).run();
+    case 128:
+      return Copy<Element128>(r, from.data(), out).run();
+    default:
+      EMEND_ASSERT(false, "no repacking of ", to_text(from.dtype()));
+  }
+}
+
+}  // namespace emend

@@ -1,0 +1,11 @@
+// Constants as kernels read them: the strided copies of ir/program.h, done at the speed of memory.
+#pragma once
+
+#include "ir/program.h"
+
+namespace emend {
+
+// Writes what `r` makes of `from` to `out`, which holds zeros; on several threads if it is large.
+void repack(const Tensor& from, const Repacking& r, std::byte* out);
+
+}  // namespace emend
