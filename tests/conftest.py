@@ -19,8 +19,9 @@ class Emend:
     def __init__(self, path):
         self.path = path
 
-    def run(self, *args):
-        return subprocess.run([self.path, *map(str, args)], capture_output=True, text=True)
+    def run(self, *args, **environment):
+        told = {name: str(value) for name, value in environment.items()}
+        return subprocess.run([self.path, *map(str, args)], capture_output=True, text=True, env={**os.environ, **told})
 
     def __call__(self, *args):
         done = self.run(*args)

@@ -18,7 +18,8 @@ namespace emend {
 class PriceList {
  public:
   // Opens or makes the file. One that is damaged is put aside (its name says so) and begun anew:
-  // prices can be measured again. Throws Error where nothing can be written.
+  // prices can be measured again. ":memory:" is a list that is not kept. Throws Error where nothing
+  // can be written.
   explicit PriceList(const std::filesystem::path& file);
 
   std::optional<double> find(const std::string& key) const;

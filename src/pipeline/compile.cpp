@@ -142,6 +142,8 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
       } catch (const CompileFailure&) {
         // What cannot be compiled cannot be measured; compiling the program says so below.
       }
+      if (!tuned.not_kept.empty())
+        facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
       facts.prices_measured = tuned.measured;
       facts.prices_known = tuned.known;
       return 0;

@@ -117,7 +117,11 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
                           .of = static_cast<int64_t>(wanted.size())});
     CpuProgram program(std::move(programs[i]), c_prelude(), options.cpu);
     double seconds = fastest_run(program, wanted[i].trial.inputs, options);
-    prices.put(wanted[i].key, seconds);
+    try {
+      prices.put(wanted[i].key, seconds);
+    } catch (const Error& e) {
+      facts.not_kept = e.what();
+    }
     known[wanted[i].key] = seconds;
     ++facts.measured;
   }

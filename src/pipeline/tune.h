@@ -18,6 +18,7 @@ struct TuneOptions {
 
 struct TuneReport {
   size_t measured = 0, known = 0;
+  std::string not_kept;  // why measured times could not be written, if they could not
 };
 
 // Prices for `select`, measured first where the list does not have them.

@@ -22,6 +22,7 @@
 #include "base/mapped_file.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "run/kernel_cache.h"
 
 extern char** environ;
 
@@ -63,11 +64,7 @@ fs::path private_folder(const fs::path& wanted) {
   std::error_code error;
   fs::create_directories(wanted.parent_path(), error);
   ::mkdir(wanted.c_str(), 0700);
-  struct stat facts {};
-  bool usable = ::lstat(wanted.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
-                facts.st_uid == ::geteuid() && (facts.st_mode & 077) == 0 &&
-                ::access(wanted.c_str(), W_OK | X_OK) == 0;
-  return usable ? wanted : passing_folder();
+  return is_private_folder(wanted) ? wanted : passing_folder();
 }
 
 constexpr int kNotStarted = 127, kKilled = 128;  // instead of a program's own exit code
@@ -121,7 +118,7 @@ std::string compiler_of(const CompileOptions& options) {
 }
 
 fs::path folder_of(const CompileOptions& options) {
-  return private_folder(options.cache.empty() ? cache_folder() / "kernels" : options.cache);
+  return private_folder(options.cache.empty() ? kernel_folder() : options.cache);
 }
 
 // What the compiler and the processor are, as far as code depends on it.
@@ -248,6 +245,10 @@ fs::path cache_folder() {
   if (const char* dir = std::getenv("XDG_CACHE_HOME")) return fs::path(dir) / "emend";
   const char* home = std::getenv("HOME");
   return fs::path(home ? home : "/tmp") / ".cache/emend";
+}
+
+fs::path kernel_folder() {
+  return cache_folder() / "kernels";
 }
 
 uint64_t machine_key(const std::string& prelude, const CompileOptions& options) {

@@ -46,6 +46,7 @@ class CompiledKernels {
 
 // The user's own folder for what can be made again (EMEND_CACHE_DIR, XDG_CACHE_HOME).
 std::filesystem::path cache_folder();
+std::filesystem::path kernel_folder();  // in it
 
 // What compiled code depends on besides its own text: processor, compiler, flags, prelude. Throws
 // CompileFailure when there is no compiler.

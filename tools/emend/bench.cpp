@@ -50,14 +50,24 @@ struct Entry {
   Accuracy accuracy = {};
 };
 
-void compile_for(Device device, Entry& e, Graph better, bool tune, const Monitor& monitor) {
+// Where the list cannot be used, times are measured all the same.
+std::shared_ptr<PriceList> price_list(const Globals& globals) {
+  try {
+    return std::make_shared<PriceList>(default_price_list());
+  } catch (const Error& error) {
+    globals.say(str(error.what(), "; measured times are not kept"));
+    return std::make_shared<PriceList>(":memory:");
+  }
+}
+
+void compile_for(Device device, Entry& e, Graph better, bool tune, const Globals& globals) {
   if (device == Device::interp) {
     e.run = [better = std::move(better), inputs = e.inputs] { return evaluate(better, inputs); };
     return;
   }
   CompileFlowOptions options;
-  options.cpu.compile.monitor = monitor;
-  if (tune) options.prices = std::make_shared<PriceList>(default_price_list());
+  options.cpu.compile.monitor = globals.monitor;
+  if (tune) options.prices = price_list(globals);
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
@@ -77,7 +87,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   phase("simplify", [&] { better = optimized(e.graph, o.how.options(globals)); });
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, std::move(better), o.tune, globals.monitor);
+                  compile_for(device, e, std::move(better), o.tune, globals);
                 }) /
                 1e3;
   tell_fallbacks(e.report, globals, path + ": ");
@@ -134,6 +144,8 @@ Json facts_of(const Entry& e) {
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["code_bytes"] = e.program->code_bytes();
+  j["prices_measured"] = e.report.prices_measured;
+  j["prices_known"] = e.report.prices_known;
   add_fallbacks(j, e.report);
   return j;
 }
