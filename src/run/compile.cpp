@@ -234,7 +234,8 @@ auto as_compile_failure(const Work& work) {
   } catch (const Error& e) {
     throw CompileFailure(e.what());
   } catch (const fs::filesystem_error& e) {
-    throw CompileFailure(str(e.path1().string(), ": ", e.code().message()));
+    const fs::path& to = e.path2().empty() ? e.path1() : e.path2();
+    throw CompileFailure(str("cannot write ", to.string(), ": ", e.code().message()));
   }
 }
 
@@ -274,17 +275,20 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
     for (int64_t i = begin; i < end; ++i) {
       auto k = static_cast<size_t>(i);
       fs::path library = folder / (hex(hash_text(kernels[k].text, key)) + ".so");
+      auto function = [&] {
+        void* handle = out.libraries[k].get();
+        return handle ? ::dlsym(handle, kernels[k].entry.c_str()) : nullptr;
+      };
       out.libraries[k] = load_checked(library, sizes[k]);
-      if (!out.libraries[k]) {
+      if (!function()) {
         ++compiled;
+        out.libraries[k] = nullptr;  // the loader knows libraries by their names
         out.libraries[k] = as_compile_failure(
             [&] { return compile_one(kernels[k], prelude, compiler, options, library, sizes[k]); });
       }
-      void* symbol =
-          out.libraries[k] ? ::dlsym(out.libraries[k].get(), kernels[k].entry.c_str()) : nullptr;
-      if (!symbol)
+      if (!function())
         throw CompileFailure(str("a compiled kernel cannot be loaded: ", library.string()));
-      out.functions[k] = reinterpret_cast<KernelFunction>(symbol);
+      out.functions[k] = reinterpret_cast<KernelFunction>(function());
       options.monitor.tell(
           {.phase = "compile", .done = ++done, .of = static_cast<int64_t>(kernels.size())});
     }
