@@ -33,6 +33,55 @@ std::optional<std::vector<int>> digits(const Nest& nest, const Linear& stored, i
   return order;
 }
 
+// A pad as nests have it, select(0 <= i && i < n && ..., x, 0): its conditions are added to
+// `bounds`, x is returned. None if it is something else.
+class Mask {
+ public:
+  Mask(const Nest& nest, const NestValue& v, std::vector<Bound>& bounds)
+      : nest_(nest), v_(v), bounds_(bounds) {}
+
+  std::optional<int> masked() {
+    if (v_.kind != NestValue::Kind::compute || v_.body.empty()) return std::nullopt;
+    const Instr& last = v_.body.code.back();
+    if (last.fn != Fn::select || !is_constant(last.c, 0) || !conditions(last.a))
+      return std::nullopt;
+    const Instr& x = at(last.b);
+    if (x.fn != Fn::arg) return std::nullopt;
+    return v_.args[static_cast<size_t>(x.a)];
+  }
+
+ private:
+  const Instr& at(int32_t i) const { return v_.body.code[static_cast<size_t>(i)]; }
+  bool is_constant(int32_t i, double value) const {
+    return at(i).fn == Fn::constant && at(i).value == value;
+  }
+  const Linear* index(int32_t i) const {
+    if (at(i).fn != Fn::arg) return nullptr;
+    const NestValue& u = nest_.values[static_cast<size_t>(v_.args[static_cast<size_t>(at(i).a)])];
+    return u.kind == NestValue::Kind::index ? &u.at : nullptr;
+  }
+  bool conditions(int32_t i) {
+    const Instr& c = at(i);
+    if (c.fn == Fn::logical_and) return conditions(c.a) && conditions(c.b);
+    // An open end is a bound that the other one closes.
+    if (c.fn == Fn::le && is_constant(c.a, 0) && index(c.b)) {
+      bounds_.push_back({*index(c.b), INT64_MAX});
+      return true;
+    }
+    if (c.fn == Fn::lt && index(c.a) && at(c.b).fn == Fn::constant) {
+      Linear from_end = *index(c.a) * -1;
+      from_end.constant += static_cast<int64_t>(at(c.b).value) - 1;
+      bounds_.push_back({std::move(from_end), INT64_MAX});
+      return true;
+    }
+    return false;
+  }
+
+  const Nest& nest_;
+  const NestValue& v_;
+  std::vector<Bound>& bounds_;
+};
+
 }  // namespace
 
 std::optional<Repacking> repacking_of(const Graph& packing) {
@@ -40,7 +89,12 @@ std::optional<Repacking> repacking_of(const Graph& packing) {
   auto nest = nest_of(packing);
   if (!nest || nest->stores.size() != 1) return std::nullopt;
   const NestStore& store = nest->stores[0];
-  const NestValue& load = nest->values[static_cast<size_t>(store.value)];
+  std::vector<Bound> bounds;
+  auto value = static_cast<size_t>(store.value);
+  while (auto x = Mask(*nest, nest->values[value], bounds).masked())
+    value = static_cast<size_t>(*x);
+  const NestValue& load = nest->values[value];
+  bounds.insert(bounds.end(), load.bounds.begin(), load.bounds.end());
   const Type& to = packing.type(packing.outputs[0].node);
   bool moved = load.kind == NestValue::Kind::load && load.outside == 0 && !load.faults &&
                to.dtype == packing.type(packing.inputs[0].node).dtype && info(to.dtype).bits >= 8;
@@ -51,7 +105,7 @@ std::optional<Repacking> repacking_of(const Graph& packing) {
   if (!strides) return std::nullopt;
   Repacking r{.strides = std::move(*strides), .first = load.at.constant};
   for (int a : *order) r.extents.push_back(nest->math.extent(a));
-  for (const Bound& b : load.bounds) {
+  for (const Bound& b : bounds) {
     auto coefs = coefficients(b.at, *order);
     if (!coefs) return std::nullopt;
     r.limits.push_back({std::move(*coefs), b.at.constant, b.extent});

@@ -1,5 +1,7 @@
 #include "ir/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -9,6 +11,26 @@
 #include "ir/memory_budget.h"
 
 namespace emend {
+
+namespace {
+
+// Large blocks come from the system, already zero, and go back to it at once: an allocator may keep
+// what was freed, and weights that were let go would still count.
+std::shared_ptr<void> zeroed(size_t size) {
+  constexpr size_t kLarge = size_t{1} << 17;
+  std::shared_ptr<void> owner;
+  if (size < kLarge) {
+    owner.reset(std::calloc(size ? size : 1, 1), std::free);
+  } else if (void* p =
+                 ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+             p != MAP_FAILED) {
+    owner.reset(p, [size](void* start) { ::munmap(start, size); });
+  }
+  if (!owner) throw Error(str("no memory for a tensor of ", bytes_text(static_cast<double>(size))));
+  return owner;
+}
+
+}  // namespace
 
 Tensor::Tensor(DType dtype, Dims shape, std::shared_ptr<const void> owner,
                std::span<const std::byte> bytes)
@@ -34,9 +56,7 @@ Tensor Tensor::zeros(DType dtype, Dims shape) {
   size_t size = storage_bytes(dtype, static_cast<uint64_t>(*n)).value();
   constexpr size_t kHandle = 128;  // even an empty one takes some memory and work
   spend_memory(size + kHandle, "a tensor");
-  // calloc: large blocks come from the system already zero and cost nothing until touched.
-  std::shared_ptr<void> owner(std::calloc(size ? size : 1, 1), std::free);
-  if (!owner) throw Error(str("no memory for a tensor of ", bytes_text(static_cast<double>(size))));
+  std::shared_ptr<void> owner = zeroed(size);
   auto* data = static_cast<const std::byte*>(owner.get());
   return Tensor(dtype, std::move(shape), std::move(owner), {data, size});
 }

@@ -122,10 +122,9 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   CompileReport facts;
   Target target{.vector_bytes = vector_bytes(),
                 .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
-  // One vector FMA per cycle at 3.5 GHz.
-  target.peak_flops = 2 * 3.5e9 * target.vector_bytes / 4 * target.threads;
-  // What a core moves between its own and the shared cache.
-  target.bandwidth = 2e10 * target.threads;
+  MachineRates rates = machine_rates(cache_folder());
+  target.peak_flops = rates.flops * target.threads;
+  target.bandwidth = rates.bytes * target.threads;
   const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   g = {};

@@ -44,6 +44,9 @@ std::optional<Device> device_named(std::string_view name);
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
                             const Monitor& monitor = {}, CompileReport* report = nullptr);
 
+// For what comes before compiling, see SimplifyOptions: weights of this size are packed anyway.
+inline constexpr int64_t kFoldMovesBelow = 64 << 10;
+
 // Where kernels cannot be compiled at all (no compiler, a full disk), the reference computes every
 // group and the report says so.
 // A graph that is moved in is let go before its weights are packed.

@@ -108,6 +108,7 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* 
   return simplify(g,
                   {.enable = options.enable,
                    .disable = options.disable,
+                   .fold_moves_below = options.fold_moves_below,
                    .rounds = options.rounds,
                    .exact = options.accuracy == 0,
                    .monitor = options.monitor},

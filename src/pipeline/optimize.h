@@ -20,7 +20,8 @@ struct OptimizeOptions {
   uint64_t seed = 1;
   double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
   double max_check_operations = kMaxCheckOperations;
-  int rounds = 200;  // of cleaning, at most
+  int rounds = 200;                      // of cleaning, at most
+  int64_t fold_moves_below = INT64_MAX;  // see SimplifyOptions
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "run/kernel_cache.h"
+#include "run/machine.h"
 
 extern char** environ;
 
@@ -106,8 +108,10 @@ std::vector<std::string> flags_of(const CompileOptions& o) {
                                     "-fwrapv",
                                     "-fno-signaling-nans",
                                     "-w"};
-  flags.push_back(
-      str("-mprefer-vector-width=", o.vector_bytes * 8 > 512 ? 512 : o.vector_bytes * 8));
+#if defined(__x86_64__)
+  int bytes = o.vector_bytes > 0 ? std::min(o.vector_bytes, 64) : vector_bytes();
+  flags.push_back(str("-mprefer-vector-width=", bytes * 8));
+#endif
   flags.insert(flags.end(), o.flags.begin(), o.flags.end());
   return flags;
 }

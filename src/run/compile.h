@@ -29,7 +29,7 @@ struct CompileOptions {
   std::filesystem::path cache;     // empty: the user's own (EMEND_CACHE_DIR, XDG_CACHE_HOME)
   std::string compiler;            // empty: $EMEND_CC, then cc
   std::vector<std::string> flags;  // besides the usual ones
-  int vector_bytes = 64;
+  int vector_bytes = 0;            // of the widest registers to use; 0: this machine's
   Monitor monitor;
 };
 

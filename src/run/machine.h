@@ -1,9 +1,22 @@
-// What this processor is, as far as code generation asks.
+// What this processor is, as far as code generation and estimates ask.
 #pragma once
+
+#include <filesystem>
 
 namespace emend {
 
 // Bytes of the widest vector register that its instructions have.
 int vector_bytes();
+
+// How fast one thread is, measured in some milliseconds the first time and kept in `folder`: the
+// estimates that choose kernels must not change from one start to the next. Rounded to steps of a
+// fifth for the same reason.
+struct MachineRates {
+  double flops = 0;  // f32 multiply-adds in registers, two operations each, a second
+  double bytes = 0;  // moved between a core and the shared cache, a second
+  bool operator==(const MachineRates&) const = default;
+};
+MachineRates machine_rates(const std::filesystem::path& folder);
+MachineRates measured_rates();
 
 }  // namespace emend

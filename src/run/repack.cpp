@@ -23,11 +23,18 @@ struct Element128 {
 template <class T>
 class Copy {
  public:
-  Copy(const Repacking& r, const std::byte* from, std::byte* to)
-      : r_(r), from_(reinterpret_cast<const T*>(from)), to_(reinterpret_cast<T*>(to)) {
+  // The part [begin, end) along dimension `cut`.
+  Copy(const Repacking& all, const std::byte* from, std::byte* to, size_t cut, int64_t begin,
+       int64_t end)
+      : r_(all), from_(reinterpret_cast<const T*>(from)), to_(reinterpret_cast<T*>(to)) {
+    Repacking& r = r_;
     int64_t step = 1;
     to_strides_.resize(r.extents.size());
     for (size_t k = r.extents.size(); k-- > 0; step *= r.extents[k]) to_strides_[k] = step;
+    r.extents[cut] = end - begin;
+    r.first += begin * r.strides[cut];
+    for (auto& l : r.limits) l.constant += begin * l.coefs[cut];
+    to_ += begin * to_strides_[cut];
     last_ = r.extents.size() - 1;
     tiled_ = last_;
     if (r.strides[last_] != 1) {
@@ -124,7 +131,7 @@ class Copy {
     }
   }
 
-  const Repacking& r_;
+  Repacking r_;
   const T* from_;  // perhaps not aligned: read by memcpy only
   T* to_;
   Dims to_strides_;
@@ -132,6 +139,22 @@ class Copy {
   std::vector<size_t> outer_;
   int64_t chunks_ = 1, outer_count_ = 1;
 };
+
+// Cuts the work along the dimension that strides widest over the source: each part reads a stretch
+// of it that the others need not, and what was read of a mapped file need not stay in memory.
+template <class T>
+void repack_in_parts(const Tensor& from, const Repacking& r, std::byte* out) {
+  constexpr int64_t kPart = (int64_t{16} << 20) / static_cast<int64_t>(sizeof(T));
+  size_t cut = 0;
+  for (size_t k = 1; k < r.strides.size(); ++k) {
+    if (r.extents[k] > 1 && std::abs(r.strides[k]) > std::abs(r.strides[cut])) cut = k;
+  }
+  int64_t step = std::max<int64_t>(1, kPart / std::max<int64_t>(1, std::abs(r.strides[cut])));
+  for (int64_t begin = 0; begin < r.extents[cut]; begin += step) {
+    Copy<T>(r, from.data(), out, cut, begin, std::min(r.extents[cut], begin + step)).run();
+    from.drop_pages();
+  }
+}
 
 }  // namespace
 
@@ -145,15 +168,15 @@ void repack(const Tensor& from, const Repacking& r, std::byte* out) {
   }
   switch (info(from.dtype()).bits) {
     case 8:
-      return Copy<uint8_t>(r, from.data(), out).run();
+      return repack_in_parts<uint8_t>(from, r, out);
     case 16:
-      return Copy<uint16_t>(r, from.data(), out).run();
+      return repack_in_parts<uint16_t>(from, r, out);
     case 32:
-      return Copy<uint32_t>(r, from.data(), out).run();
+      return repack_in_parts<uint32_t>(from, r, out);
     case 64:
-      return Copy<uint64_t>(r, from.data(), out).run();
+      return repack_in_parts<uint64_t>(from, r, out);
     case 128:
-      return Copy<Element128>(r, from.data(), out).run();
+      return repack_in_parts<Element128>(from, r, out);
     default:
       EMEND_ASSERT(false, "no repacking of ", to_text(from.dtype()));
   }

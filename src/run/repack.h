@@ -6,6 +6,7 @@
 namespace emend {
 
 // Writes what `r` makes of `from` to `out`, which holds zeros; on several threads if it is large.
+// What was read of a mapped file is dropped again.
 void repack(const Tensor& from, const Repacking& r, std::byte* out);
 
 }  // namespace emend

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>  // for __GLIBC__
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "run/pages.h"
 #include "run/repack.h"
@@ -14,6 +19,14 @@ bool is_aligned(const Tensor& t) {
   auto element = static_cast<uintptr_t>(info(t.dtype()).bits) / 8;
   return element <= 1 ||
          reinterpret_cast<uintptr_t>(t.data()) % std::min<uintptr_t>(element, 8) == 0;
+}
+
+// Small weights that were folded lie in the heap, which keeps what is freed.
+constexpr size_t kTrimAfter = size_t{4} << 20;
+void trim_heap() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
 }
 
 Repacking as_it_is(const Tensor& t) {
@@ -38,7 +51,9 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
     offsets[w] = bytes;
     bytes += (buffers[w]->bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
+  trim_heap();  // what the stages before have freed
   auto memory = pages(bytes, "weights");
+  size_t since_trim = 0;
   std::vector<Tensor> stored;
   for (size_t w = 0; w < weights.size(); ++w) {
     Tensor from = std::move(weights[w].tensor);
@@ -48,11 +63,14 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
       continue;
     }
     std::byte* to = memory.get() + offsets[w];
-    repack(from, weights[w].packing ? *weights[w].packing : as_it_is(from), to);
-    from.drop_pages();
     stored.emplace_back(from.dtype(), buffers[w]->type.shape, memory,
                         std::span<const std::byte>(to, buffers[w]->bytes));
+    Repacking how = weights[w].packing ? std::move(*weights[w].packing) : as_it_is(from);
+    repack(from, how, to);
+    from = {};
+    if ((since_trim += buffers[w]->bytes) > kTrimAfter) trim_heap(), since_trim = 0;
   }
+  trim_heap();
   return stored;
 }
 

@@ -33,6 +33,7 @@ std::optional<Tensor> folded(const OpDef& def, Attrs attrs, std::span<const Tens
   EvalContext context{Arithmetic::own, &def, attrs, types, result};
   try {
     Value v = evaluate_node(context, values);
+    for (const Tensor& t : operands) t.drop_pages();  // most are not asked for again
     if (!v.is_tensor() || v.tensor.type() != result) return std::nullopt;
     return v.tensor;
   } catch (const Error&) {
@@ -40,14 +41,39 @@ std::optional<Tensor> folded(const OpDef& def, Attrs attrs, std::span<const Tens
   }
 }
 
+namespace {
+
+// The ends and two places in between: reading all of a large model costs seconds.
+uint64_t sample_of(std::span<const std::byte> bytes) {
+  constexpr size_t kPlaces = 4, kSample = 256;
+  size_t size = bytes.size();
+  if (size <= kPlaces * kSample) return hash_bytes(bytes.data(), size);
+  uint64_t h = size;
+  for (size_t k = 0; k < kPlaces; ++k)
+    h = hash_bytes(bytes.data() + (size - kSample) / (kPlaces - 1) * k, kSample, h);
+  return h;
+}
+
+}  // namespace
+
+uint64_t ConstantIndex::hash_of(const Tensor& t) {
+  auto& hash = seen_.at(t.data()).hash;
+  if (!hash) hash = hash_bytes(t.data(), t.bytes().size());
+  return *hash;
+}
+
 Tensor ConstantIndex::canonical(const Tensor& t) {
   if (t.dtype() == DType::string || t.count() == 0) return t;
   auto [known, fresh] = seen_.try_emplace(t.data());
-  if (fresh) known->second = {t, hash_bytes(t.data(), t.bytes().size())};
-  uint64_t h = hash_mix(known->second.hash, hash_text(to_text(t.type())));
-  std::vector<Tensor>& same = by_hash_[h];
+  if (fresh) known->second = {t, sample_of(t.bytes()), {}};
+  Alike& alike = alike_[hash_mix(known->second.sample, hash_text(to_text(t.type())))];
+  if (alike.by_hash.empty()) {
+    if (!alike.only) alike.only = t;
+    if (alike.only->data() == t.data() && alike.only->type() == t.type()) return *alike.only;
+    alike.by_hash[hash_of(*alike.only)].push_back(*alike.only);
+  }
+  std::vector<Tensor>& same = alike.by_hash[hash_of(t)];
   for (const Tensor& other : same) {
-    if (other.data() == t.data() && other.type() == t.type()) return other;
     if (other == t) return other;
   }
   same.push_back(t);

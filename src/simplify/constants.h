@@ -34,7 +34,8 @@ class FoldBudget {
 std::optional<Tensor> folded(const OpDef& def, Attrs attrs, std::span<const Tensor> operands,
                              const Type& result);
 
-// Finds constants by content. Weights are hashed once, however many rounds look at them.
+// Finds constants by content. Few bytes of a weight are looked at unless another one has the same
+// there; then both are hashed, once, however many rounds look at them.
 class ConstantIndex {
  public:
   // A constant that is equal to this one and was seen before, or this one.
@@ -43,10 +44,18 @@ class ConstantIndex {
  private:
   struct Seen {
     Tensor tensor;  // keeps the bytes, and with them the key, alive
-    uint64_t hash = 0;
+    uint64_t sample = 0;
+    std::optional<uint64_t> hash;
   };
+  // Constants of one type whose samples are the same.
+  struct Alike {
+    std::optional<Tensor> only;  // while there is one
+    std::unordered_map<uint64_t, std::vector<Tensor>> by_hash;
+  };
+  uint64_t hash_of(const Tensor& t);
+
   std::unordered_map<const std::byte*, Seen> seen_;
-  std::unordered_map<uint64_t, std::vector<Tensor>> by_hash_;
+  std::unordered_map<uint64_t, Alike> alike_;
 };
 
 }  // namespace emend

@@ -44,6 +44,13 @@ struct State {
   std::map<std::string, int> fired;
   int changes = 0;  // in the round at hand
 
+  bool folds(const OpDef& def, const Type& result, Types operands) const {
+    if (!fold || !is_foldable(def) || !budget.allows(result, operands)) return false;
+    if (def.kind != Kind::movement || !result.is_tensor()) return true;
+    auto bytes = storage_bytes(result.dtype, static_cast<uint64_t>(emend::count(result.shape)));
+    return bytes && *bytes < static_cast<uint64_t>(options.fold_moves_below);
+  }
+
   void count(const std::string& name) {
     ++fired[name];
     ++changes;
@@ -155,7 +162,7 @@ class Round {
       std::vector<Type> types;
       for (Plan::Ref r : step.args) types.push_back(type_of(plan, r, facts_));
       const OpDef& def = op_def(step.op);
-      constant.push_back(s_.fold && is_foldable(def) && s_.budget.allows(step.type, types) &&
+      constant.push_back(s_.folds(def, step.type, types) &&
                          std::all_of(step.args.begin(), step.args.end(), is_constant));
       if (!constant.back()) w.add(def);
     }
@@ -221,7 +228,7 @@ class Round {
 
   std::optional<Tensor> fold(OpId op, Attrs attrs, const std::vector<NodeId>& args) {
     const OpDef& def = op_def(op);
-    if (!s_.fold || args.empty() || !is_foldable(def)) return std::nullopt;
+    if (args.empty()) return std::nullopt;
     std::vector<Tensor> operands;
     std::vector<Type> types;
     for (NodeId a : args) {
@@ -230,7 +237,7 @@ class Round {
       types.push_back(b_.type(a));
     }
     auto type = infer_type(def, attrs, types);
-    if (!type || !type->is_tensor() || !s_.budget.allows(*type, types)) return std::nullopt;
+    if (!type || !type->is_tensor() || !s_.folds(def, *type, types)) return std::nullopt;
     auto value = folded(def, attrs, operands, *type);
     if (value) s_.budget.spend(*type, types);
     return value;

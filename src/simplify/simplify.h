@@ -23,8 +23,11 @@ struct SimplifyOptions {
   // merge-constants. What `disable` names is off unless `enable` names it too.
   std::vector<std::string> enable, disable;
   int64_t fold_bytes = int64_t{16} << 20;  // how much larger folding may make the program
-  int rounds = 200;                        // sweeps over the program, at most
-  bool exact = false;                      // only rules that keep every bit
+  // Larger results of mere moves (transposes ...) are left to the program: whoever compiles it
+  // lays weights out anew anyhow, and need not hold them in yet another order.
+  int64_t fold_moves_below = INT64_MAX;
+  int rounds = 200;    // sweeps over the program, at most
+  bool exact = false;  // only rules that keep every bit
   bool finish = true;
   Monitor monitor = {};  // asked before every sweep; each of them leaves a valid program
 };

@@ -85,7 +85,9 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
   e.compile_s = milliseconds_of([&] {
                   Graph better;
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
-                  phase("simplify", [&] { better = optimized(e.graph, o.how.options(globals)); });
+                  auto how = o.how.options(globals);
+                  if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
+                  phase("simplify", [&] { better = optimized(e.graph, how); });
                   e.inputs = given.values(e.graph, globals.seed);
                   compile_for(device, e, std::move(better), o.tune, globals);
                 }) /
