@@ -17,6 +17,7 @@
 #include "pipeline/tune.h"
 #include "run/machine.h"
 #include "select/select.h"
+#include "select/weight_budget.h"
 
 namespace emend {
 namespace {
@@ -111,9 +112,10 @@ std::optional<Device> device_named(std::string_view name) {
 }
 
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor, CompileReport* report) {
+                            const Monitor& monitor, CompileReport* report, double memory) {
   if (device == Device::interp) return evaluate(g, inputs, {.monitor = monitor});
   CompileFlowOptions options;
+  options.memory = memory;
   options.cpu.compile.monitor = monitor;
   return compile(g, options, report).run(inputs);
 }
@@ -125,11 +127,11 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   MachineRates rates = machine_rates(cache_folder());
   target.peak_flops = rates.flops * target.threads;
   target.bandwidth = rates.bytes * target.threads;
-  const Catalogue& catalogue = cpu_catalogue();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   g = {};
   Partition partition =
       timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
+  Catalogue catalogue = within_memory(cpu_catalogue(), plain, partition, options.memory);
   SelectOptions choose;
   if (options.prices) {
     timed(facts, "measure", [&] {

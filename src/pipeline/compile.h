@@ -30,6 +30,7 @@ struct CompileFlowOptions {
   double accuracy = 1e-4;             // of every kernel, see kernel_check.h
   uint64_t seed = 1;                  // of the inputs that kernels are checked with
   std::shared_ptr<PriceList> prices;  // measured times decide; none: estimates
+  double memory = 4;                  // weights as stored: at most this times those of the graph
   CpuOptions cpu;
 };
 
@@ -42,7 +43,8 @@ std::optional<Device> device_named(std::string_view name);
 
 // One run, compiled first where the device needs it.
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor = {}, CompileReport* report = nullptr);
+                            const Monitor& monitor = {}, CompileReport* report = nullptr,
+                            double memory = CompileFlowOptions().memory);
 
 // For what comes before compiling, see SimplifyOptions: weights of this size are packed anyway.
 inline constexpr int64_t kFoldMovesBelow = 64 << 10;

@@ -12,6 +12,7 @@
 #include "codegen/repacking.h"
 #include "ops/build.h"
 #include "ops/evaluate.h"
+#include "pipeline/compile.h"
 #include "run/repack.h"
 #include "support/scratch.h"
 #include "text/text.h"
@@ -141,6 +142,31 @@ TEST(Weights, UsedAsStoredStayInTheMappedFile) {
   EXPECT_NE(moved.data(), expected.data());
   EXPECT_EQ(reinterpret_cast<uintptr_t>(moved.data()) % 4, 0u);
   EXPECT_EQ(moved, expected);
+}
+
+double stored_bytes(const Graph& g, double factor) {
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.memory = factor;
+  double bytes = 0;
+  for (const Buffer& b : compile(g, options).program().buffers) {
+    if (b.place == Buffer::Place::weight) bytes += static_cast<double>(b.bytes);
+  }
+  return bytes;
+}
+
+// Panels of five columns are mostly padding.
+TEST(Weights, AsStoredTheyStayWithinTheFactor) {
+  GraphBuilder b;
+  NodeId x = b.input("x", Type::tensor(DType::f32, {50, 90, 200}));
+  NodeId w = b.constant(counted(DType::f32, {50, 200, 5}));
+  b.output("y", b.op("matmul", {x, w}));
+  Graph g = std::move(b).build();
+  constexpr double kHeld = 50 * 200 * 5 * 4;
+  EXPECT_GT(stored_bytes(g, 1e6), 1.1 * kHeld);  // if memory is no matter
+  EXPECT_EQ(stored_bytes(g, 1), kHeld);
+  for (double factor : {1.05, 1.1, 4.0}) EXPECT_LE(stored_bytes(g, factor), factor * kHeld);
 }
 
 // Memory that is no file's keeps what is in it.

@@ -1,9 +1,8 @@
 // emend bench MODEL...: how long models take, against one another in one run, and how exact they
 // are.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -32,6 +31,7 @@ struct Options {
   InputOptions inputs;
   HowOptions how;
   MeasureOptions measure;
+  double memory = CompileFlowOptions().memory;
   bool steps = false, no_check = false, serve = false, tune = false;
 };
 
@@ -42,7 +42,8 @@ struct Entry {
   std::vector<Value> inputs;
   std::optional<CpuProgram> program;  // none: the reference runs it
   std::function<std::vector<Value>()> run;
-  double compile_s = 0;  // from the file to the first run, which is not in it
+  std::function<void()> timed;  // the same, into memory that is there already
+  double compile_s = 0;         // from the file to the first run, which is not in it
   std::vector<std::pair<std::string, double>> phases_ms;
   CompileReport report = {};
 
@@ -60,17 +61,30 @@ std::shared_ptr<PriceList> price_list(const Globals& globals) {
   }
 }
 
-void compile_for(Device device, Entry& e, Graph better, bool tune, const Globals& globals) {
+std::function<void()> run_in_place(const CpuProgram& program, const std::vector<Value>& inputs) {
+  std::vector<std::span<const std::byte>> from;
+  for (const Value& v : inputs) from.push_back(v.tensor.bytes());
+  auto memory = std::make_shared<std::vector<std::vector<std::byte>>>();
+  for (BufferId b : program.program().outputs)
+    memory->emplace_back(program.program().buffers[b].bytes);
+  std::vector<std::span<std::byte>> to(memory->begin(), memory->end());
+  return [program, inputs, from, memory, to] { program.run_into(from, to); };
+}
+
+void compile_for(Device device, Entry& e, Graph better, const Options& o, const Globals& globals) {
   if (device == Device::interp) {
     e.run = [better = std::move(better), inputs = e.inputs] { return evaluate(better, inputs); };
+    e.timed = e.run;
     return;
   }
   CompileFlowOptions options;
   options.cpu.compile.monitor = globals.monitor;
-  if (tune) options.prices = price_list(globals);
+  options.memory = o.memory;
+  if (o.tune) options.prices = price_list(globals);
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
+  e.timed = e.program->is_plain() ? run_in_place(*e.program, e.inputs) : e.run;
 }
 
 Entry prepare(const std::string& path, const std::string& target, const Options& o,
@@ -89,17 +103,21 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
                   phase("simplify", [&] { better = optimized(e.graph, how); });
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, std::move(better), o.tune, globals);
+                  compile_for(device, e, std::move(better), o, globals);
                 }) /
                 1e3;
   tell_fallbacks(e.report, globals, path + ": ");
   return e;
 }
 
+// Not getrusage's: that of a new process begins at what its parent held.
 double peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024;
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    double kib = 0;
+    if (word == "VmHWM:" && in >> kib) return kib * 1024;
+  }
+  return 0;
 }
 
 struct StepTime {
@@ -120,6 +138,20 @@ std::vector<StepTime> step_times(const Entry& e) {
   return times;
 }
 
+double constant_bytes(const Graph& g) {
+  double bytes = 0;
+  for (const Tensor& t : g.constants) bytes += static_cast<double>(t.bytes().size());
+  return bytes;
+}
+
+double stored_weight_bytes(const Program& p) {
+  double bytes = 0;
+  for (const Buffer& b : p.buffers) {
+    if (b.place == Buffer::Place::weight) bytes += static_cast<double>(b.bytes);
+  }
+  return bytes;
+}
+
 Json facts_of(const Entry& e) {
   Json j = Json::object();
   j["path"] = e.path;
@@ -137,12 +169,9 @@ Json facts_of(const Entry& e) {
   for (const auto& [name, ms] : e.phases_ms) j["phases_ms"][name] = ms;
   if (!e.program) return j;
   const Program& p = e.program->program();
-  double weights = 0;
-  for (const Buffer& b : p.buffers) {
-    if (b.place == Buffer::Place::weight) weights += static_cast<double>(b.bytes);
-  }
   j["step_count"] = p.steps.size();
-  j["weight_bytes"] = weights;
+  j["model_weight_bytes"] = constant_bytes(e.graph);
+  j["weight_bytes"] = stored_weight_bytes(p);
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["code_bytes"] = e.program->code_bytes();
@@ -208,6 +237,18 @@ void print_table(const std::vector<Entry>& entries, const Entry* against) {
   }
 }
 
+void print_memory(const std::vector<Entry>& entries, double peak) {
+  for (const Entry& e : entries) {
+    if (!e.program) continue;
+    const Program& p = e.program->program();
+    std::cout << e.path << ": weights as stored " << bytes_text(stored_weight_bytes(p)) << " of "
+              << bytes_text(constant_bytes(e.graph)) << " in the model, intermediate values "
+              << bytes_text(static_cast<double>(p.arena_bytes)) << " of at least "
+              << bytes_text(static_cast<double>(p.arena_lower_bound)) << '\n';
+  }
+  std::cout << "peak memory of the process: " << bytes_text(peak) << '\n';
+}
+
 void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout << "steps of " << e.path << "\n         ms   share  what\n";
   for (const StepTime& t : times)
@@ -217,7 +258,7 @@ void print_steps(const Entry& e, const std::vector<StepTime>& times) {
 
 void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {
   std::vector<Contender> contenders;
-  for (const Entry& e : entries) contenders.push_back([&e] { e.run(); });
+  for (const Entry& e : entries) contenders.push_back(e.timed);
   auto timings = measure(contenders, options);
   for (size_t i = 0; i < entries.size(); ++i) entries[i].timing = std::move(timings[i]);
 }
@@ -252,7 +293,10 @@ int bench(const Options& o, const Globals& globals) {
   facts["schema"] = 1;
   facts["threads"] = thread_count();
   facts["models"] = Json::array();
-  if (globals.json != "-") print_table(entries, against);
+  if (globals.json != "-") {
+    print_table(entries, against);
+    print_memory(entries, peak);
+  }
   for (const Entry& e : entries) {
     Json& j = facts["models"].push(facts_of(e));
     if (against) j["speedup"] = against->timing.median_ms() / e.timing.median_ms();
@@ -294,6 +338,7 @@ Verb bench_verb(CLI::App& app, const Globals& globals) {
   c->add_flag("--no-check", o->no_check, "do not compare with double precision");
   c->add_flag("--tune", o->tune, "measure which kernels are fastest here; times are kept");
   c->add_flag("--serve", o->serve, "run one model when told to by lines on stdin")->group("");
+  add_memory_option(*c, o->memory);
   add_input_options(*c, o->inputs);
   add_how_options(*c, o->how);
   return {c, [o, &globals] { return bench(*o, globals); }};

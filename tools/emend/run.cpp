@@ -15,6 +15,7 @@ struct Options {
   std::string model, target = "interp", data, save;
   InputOptions inputs;
   std::optional<uint64_t> random;
+  double memory = CompileFlowOptions().memory;
 };
 
 int run(const Options& o, const Globals& globals) {
@@ -25,8 +26,8 @@ int run(const Options& o, const Globals& globals) {
   Model model = import_onnx(o.model, given.import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   CompileReport report;
-  auto outputs =
-      run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor, &report);
+  auto outputs = run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor,
+                          &report, o.memory);
   tell_fallbacks(report, globals);
   globals.finish_progress();
 
@@ -67,6 +68,7 @@ Verb run_verb(CLI::App& app, const Globals& globals) {
   add_input_options(*c, o->inputs);
   c->add_option("--data", o->data, "an ONNX test_data_set: its inputs are fed, outputs compared");
   c->add_option("--random", o->random, "random values for the other inputs, from this seed");
+  add_memory_option(*c, o->memory);
   c->add_option("--save", o->save, "write each output to NAME.npy in this folder");
   return {c, [o, &globals] { return run(*o, globals); }};
 }
