@@ -109,14 +109,21 @@ class Exact {
     Bits around = joined(next_to_, members);
     around -= members;
     around -= dissolved_;
+    Bits later = joined(island_.later, members), earlier = joined(island_.earlier, members);
     for (size_t i : around.members()) {
-      Bits more = members;
-      more.set(i);
-      Bits between = joined(island_.later, more);
-      between &= joined(island_.earlier, more);
+      Bits between = later, before = earlier;
+      between |= island_.later[i];
+      before |= island_.earlier[i];
+      between &= before;
       between -= dissolved_;
+      between -= members;
+      between.set(i);
+      Bits more = members;
       more |= between;
-      if (island_.may_join(more) && seen.insert(more).second) open.push_back(more);
+      // The members themselves may join one another already.
+      bool apart = false;
+      for (size_t n : between.members()) apart = apart || island_.apart[n].meets(more);
+      if (!apart && seen.insert(more).second) open.push_back(more);
     }
   }
 

@@ -141,8 +141,8 @@ class Greedy {
   };
   std::optional<Dissolved> dissolved(int k) {
     auto members = at(k).members.members();
-    if (members.size() != 1 || !island_.dissolvable.has(members[0])) return std::nullopt;
-    NodeId n = island_.units[members[0]];
+    if (members.size() != 1 || !island_.dissolvable.has(members.front())) return std::nullopt;
+    NodeId n = island_.units[members.front()];
     Dissolved d;
     double before = at(k).seconds, after = 0;
     bool possible = true;
@@ -196,7 +196,7 @@ class Greedy {
   void dissolve(int k) {
     auto d = dissolved(k);
     if (!d) return;
-    size_t place = at(k).members.members()[0];
+    size_t place = at(k).members.members().front();
     units_.dissolve(island_.units[place]);
     dissolved_.set(place);
     group_of_[place] = -1;

@@ -34,16 +34,6 @@ Bits& Bits::operator&=(const Bits& o) {
   for (size_t w = 0; w < words_.size(); ++w) words_[w] &= o.words_[w];
   return *this;
 }
-std::vector<size_t> Bits::members() const {
-  std::vector<size_t> all;
-  for (size_t w = 0; w < words_.size(); ++w) {
-    for (uint64_t rest = words_[w]; rest; rest &= rest - 1) {
-      all.push_back(w * 64 + static_cast<size_t>(__builtin_ctzll(rest)));
-    }
-  }
-  return all;
-}
-
 std::vector<NodeId> Island::nodes(const Bits& members) const {
   std::vector<NodeId> all;
   for (size_t i : members.members()) all.push_back(units[i]);
@@ -61,7 +51,10 @@ Bits Island::all() const {
 }
 
 bool Island::may_join(const Bits& members) const {
-  return std::ranges::none_of(members.members(), [&](size_t i) { return apart[i].meets(members); });
+  for (size_t i : members.members()) {
+    if (apart[i].meets(members)) return false;
+  }
+  return true;
 }
 
 // What no group can hold together, when the later one depends on the first. Each of these stays

@@ -16,6 +16,47 @@ namespace emend {
 // A set of small numbers.
 class Bits {
  public:
+  // Those in the set, in order. Refers to the set, from which members may be cleared meanwhile.
+  class Members {
+   public:
+    class Iterator {
+     public:
+      Iterator(const std::vector<uint64_t>& words, size_t word) : words_(words), word_(word) {
+        if (word_ < words_.size()) rest_ = words_[word_];
+        skip();
+      }
+      size_t operator*() const { return word_ * 64 + static_cast<size_t>(__builtin_ctzll(rest_)); }
+      Iterator& operator++() {
+        rest_ &= rest_ - 1;
+        skip();
+        return *this;
+      }
+      bool operator!=(const Iterator& o) const { return word_ != o.word_ || rest_ != o.rest_; }
+
+     private:
+      void skip() {
+        while (!rest_ && word_ < words_.size()) {
+          if (++word_ < words_.size()) rest_ = words_[word_];
+        }
+      }
+      const std::vector<uint64_t>& words_;
+      size_t word_;
+      uint64_t rest_ = 0;
+    };
+    explicit Members(const std::vector<uint64_t>& words) : words_(words) {}
+    Iterator begin() const { return {words_, 0}; }
+    Iterator end() const { return {words_, words_.size()}; }
+    size_t front() const { return *begin(); }
+    size_t size() const {
+      size_t n = 0;
+      for (uint64_t w : words_) n += static_cast<size_t>(__builtin_popcountll(w));
+      return n;
+    }
+
+   private:
+    const std::vector<uint64_t>& words_;
+  };
+
   Bits() = default;
   explicit Bits(size_t n) : words_((n + 63) / 64, 0) {}
   void set(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
@@ -27,7 +68,7 @@ class Bits {
   Bits& operator|=(const Bits& o);
   Bits& operator-=(const Bits& o);
   Bits& operator&=(const Bits& o);
-  std::vector<size_t> members() const;
+  Members members() const { return Members(words_); }
   auto operator<=>(const Bits&) const = default;
   bool operator==(const Bits&) const = default;
 

@@ -271,6 +271,12 @@ double GroupPrices::host_price(NodeId n) const {
 
 std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
   if (group.host) return host_price(group.nodes[0]);
+  auto [it, unknown] = known_.try_emplace({group.nodes, group.stores});
+  if (unknown) it->second = fresh(group);
+  return it->second;
+}
+
+std::optional<double> GroupPrices::fresh(const NodeGroup& group) {
   Outline o = outlined(g_, group);
   const Facts& f = facts(std::move(o.graph));
   if (!f.feasible) return std::nullopt;

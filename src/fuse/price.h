@@ -34,11 +34,14 @@ class GroupPrices {
     double tasks = 1;
   };
   const Facts& facts(Graph group);
+  std::optional<double> fresh(const NodeGroup& group);
   double host_price(NodeId n) const;
 
   const Graph& g_;
   Target target_;
   std::map<uint64_t, std::vector<Facts>> seen_;
+  // By nodes and stores: searches ask about the same group several times.
+  std::map<std::pair<std::vector<NodeId>, std::vector<NodeId>>, std::optional<double>> known_;
 };
 
 }  // namespace emend
