@@ -153,35 +153,44 @@ struct CpuProgram::Impl {
   void execute(Instance& i, const Watch& watch) const {
     std::atomic<int32_t> fault{0};
     std::exception_ptr failure;
-    std::atomic<bool> failed{false};
+    // Threads meet behind every step, so all must leave behind the same one: a thread that is late
+    // may not hear of a failure before it has met the others, nor one that is early of a later one.
+    std::atomic<size_t> failed_at{program.steps.size()};
+    auto attempt = [&](size_t s, const auto& work) {
+      try {
+        work();
+      } catch (...) {
+        failure = std::current_exception();
+        failed_at = s;
+      }
+    };
     auto steps = [&](int thread, int threads, SpinBarrier* barrier) {
       int32_t own_fault = 0;
-      for (size_t s = 0; s < program.steps.size() && !failed; ++s) {
+      for (size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
         std::chrono::steady_clock::time_point start;
         if (watch.seconds) start = std::chrono::steady_clock::now();
         if (step.kind == Step::Kind::launch) {
           part(i, s, thread, threads, &own_fault);
         } else if (thread == 0) {
-          try {
+          attempt(s, [&] {
             if (step.kind == Step::Kind::host) {
               host_step(i, step);
             } else if (size_t n = program.buffers[step.loads[0]].bytes) {
               std::memcpy(i.arguments[s][1], i.arguments[s][0], n);
             }
-          } catch (...) {
-            failure = std::current_exception();
-            failed = true;
-          }
+          });
         }
         if (barrier) barrier->wait();
+        if (failed_at <= s) break;
         if (watch.seconds && thread == 0) {
           std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
           (*watch.seconds)[s] = std::min((*watch.seconds)[s], took.count());
         }
         if (watch.observe) {
-          if (thread == 0 && !failed) (*watch.observe)(s, i.arguments[s]);
+          if (thread == 0) attempt(s, [&] { (*watch.observe)(s, i.arguments[s]); });
           if (barrier) barrier->wait();
+          if (failed_at <= s) break;
         }
       }
       if (own_fault) fault = 1;

@@ -45,6 +45,22 @@ TEST(Compile, ErrorsAreMeasuredByTheLargestValueNotTheLargestInexactOne) {
   })");
 }
 
+// The other threads may come to the failing step later, or be ahead of it: none may wait for ever.
+TEST(Compile, AStepThatFailsEndsTheRunOnEveryThread) {
+  Graph g = parse_graph(R"(graph(x: f32[4,8]) {
+    %1 = add(x, x)
+    %2 = onnx[type="Nope", domain="stranger", version=1, present=[1], result=type f32[4,8]](%1) : f32[4,8]
+    return add(%2, %2)
+  })");
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.cpu.threads = 3;
+  CpuProgram program = compile(g, options);
+  auto inputs = random_inputs(g, 1);
+  for (int i = 0; i < 500; ++i) EXPECT_THROW(program.run(inputs), Error);
+}
+
 TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {
   Graph g = parse_graph("graph(x: f32[4,5], y: f32[5,3]) { return relu(matmul(x, y)) }");
   Scratch scratch;
