@@ -14,6 +14,7 @@
 #include "ops/evaluate.h"
 #include "ops/table.h"
 #include "pipeline/kernel_check.h"
+#include "pipeline/memory_limit.h"
 #include "pipeline/tune.h"
 #include "run/machine.h"
 #include "select/select.h"
@@ -113,7 +114,10 @@ std::optional<Device> device_named(std::string_view name) {
 
 std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
                             const Monitor& monitor, CompileReport* report, double memory) {
-  if (device == Device::interp) return evaluate(g, inputs, {.monitor = monitor});
+  if (device == Device::interp) {
+    require_memory_to_evaluate(g);
+    return evaluate(g, inputs, {.monitor = monitor});
+  }
   CompileFlowOptions options;
   options.memory = memory;
   options.cpu.compile.monitor = monitor;
@@ -155,6 +159,7 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   for (;;) {
     Program program =
         timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
+    require_memory(program);
     std::optional<CpuProgram> compiled;
     try {
       compiled = timed(facts, "compile",

@@ -17,6 +17,7 @@
 #include "interruption.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
+#include "pipeline/memory_limit.h"
 #include "run/measure.h"
 #include "serve.h"
 #include "values.h"
@@ -102,6 +103,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   auto how = o.how.options(globals);
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
                   phase("simplify", [&] { better = optimized(e.graph, how); });
+                  require_memory(e.graph);
                   e.inputs = given.values(e.graph, globals.seed);
                   compile_for(device, e, std::move(better), o, globals);
                 }) /
@@ -253,7 +255,7 @@ void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout << "steps of " << e.path << "\n         ms   share  what\n";
   for (const StepTime& t : times)
     std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << "%  "
-              << t.label << '\n';
+              << printable(t.label) << '\n';
 }
 
 void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {

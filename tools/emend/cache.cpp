@@ -84,7 +84,21 @@ int stats(const Globals& globals) {
   return kOk;
 }
 
+// What was measured of the machine itself, a file for each (run/machine.h).
+void forget_machines() {
+  std::error_code none;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator it(cache_folder(), none), end; !none && it != end; it.increment(none))
+    files.push_back(it->path());
+  for (const fs::path& file : files) {
+    std::string name = file.filename().string();
+    if (name.starts_with("machine-") && name.find_first_not_of("0123456789", 8) == name.npos)
+      fs::remove(file, none);
+  }
+}
+
 int clear(const Globals& globals) {
+  forget_machines();
   std::vector<Row> rows = rows_of(clear_kernel_cache(kernel_folder()));
   rows.push_back(price_row());
   if (rows.back().use.count) PriceList(default_price_list()).clear();

@@ -119,22 +119,24 @@ int inspect(const Options& o, const Globals& globals) {
 
   std::cout << o.model << ": ir " << model.info.ir_version;
   for (const auto& [domain, version] : model.info.opsets)
-    std::cout << ", opset " << (domain.empty() ? "" : domain + " ") << version;
+    std::cout << ", opset " << (domain.empty() ? "" : printable(domain) + " ") << version;
   if (!model.info.producer.empty())
-    std::cout << ", by " << model.info.producer
-              << (model.info.producer_version.empty() ? "" : " " + model.info.producer_version);
+    std::cout << ", by " << printable(model.info.producer)
+              << (model.info.producer_version.empty() ? "" : " ")
+              << printable(model.info.producer_version);
   std::cout << "\ninputs\n";
   for (size_t i = 0; i < g.inputs.size(); ++i) {
-    std::cout << value_line(g, g.inputs[i].name, g.inputs[i].node, declared(model.info.inputs, i))
+    std::cout << printable(value_line(g, g.inputs[i].name, g.inputs[i].node,
+                                      declared(model.info.inputs, i)))
               << "\n";
   }
   std::cout << "outputs\n";
   for (size_t i = 0; i < g.outputs.size(); ++i) {
-    std::cout << value_line(g, g.outputs[i].name, g.outputs[i].node,
-                            declared(model.info.outputs, i))
+    std::cout << printable(value_line(g, g.outputs[i].name, g.outputs[i].node,
+                                      declared(model.info.outputs, i)))
               << "\n";
   }
-  for (const auto& s : model.info.specialised) std::cout << "specialised: " << s << "\n";
+  for (const auto& s : model.info.specialised) std::cout << "specialised: " << printable(s) << "\n";
   std::cout << "operators\n";
   for (const auto& [name, use] : sorted)
     std::cout << "  " << std::left << std::setw(28) << name << std::right << std::setw(6)
@@ -144,8 +146,10 @@ int inspect(const Options& o, const Globals& globals) {
             << "\narithmetic  " << count_text(operations)
             << (operations < 1000 ? " FLOP\n" : "FLOP\n");
   for (const Json& item : *opaque.as<Json::Array>()) {
-    std::cout << "not compiled: " << *item.at("operator").as<std::string>() << " "
-              << *item.at("node").as<std::string>() << ": " << *item.at("reason").as<std::string>()
+    std::cout << "not compiled: "
+              << printable(str(*item.at("operator").as<std::string>(), " ",
+                               *item.at("node").as<std::string>(), ": ",
+                               *item.at("reason").as<std::string>()))
               << "\n";
   }
   return kOk;

@@ -1,6 +1,7 @@
 // The command line: global options, the list of verbs, and what an error becomes.
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,28 @@
 #include "verb.h"
 
 namespace emend {
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto c = static_cast<unsigned char>(text[i]);
+    // In UTF-8 the second half of them are two bytes.
+    bool second_half = c == 0xc2 && i + 1 < text.size() &&
+                       static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                       static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c == '\n' || c == '\t') {
+      out += c == '\n' ? "\\n" : "\\t";
+    } else if (c < 0x20 || c == 0x7f || second_half) {
+      if (second_half) c = static_cast<unsigned char>(text[++i]);
+      std::array<char, 8> buffer;
+      std::snprintf(buffer.data(), buffer.size(), "\\x%02x", c);
+      out += buffer.data();
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out;
+}
 
 void Globals::report(const Json& facts) const {
   if (json.empty()) return;
@@ -29,7 +52,7 @@ void Globals::report(const Json& facts) const {
 void Globals::say(const std::string& line) const {
   if (quiet) return;
   view->clear();
-  std::cerr << line << '\n';
+  std::cerr << printable(line) << '\n';
 }
 
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes) {
@@ -162,10 +185,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const UsageError& e) {
-    std::cerr << "emend: " << e.message << '\n';
+    std::cerr << "emend: " << printable(e.message) << '\n';
     return kUsage;
   } catch (const Error& e) {
-    std::cerr << "emend: " << e.what() << '\n';
+    std::cerr << "emend: " << printable(e.what()) << '\n';
     return kBadModel;
   } catch (const std::bad_alloc&) {
     std::cerr << "emend: out of memory\n";

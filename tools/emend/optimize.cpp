@@ -55,8 +55,8 @@ Sizes sizes_of(const onnx::Model& file, const Graph& g) {
 
 void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& report) {
   auto row = [](const std::string& name, const std::string& a, const std::string& b) {
-    std::cout << "  " << std::left << std::setw(28) << name << std::right << std::setw(10) << a
-              << std::setw(10) << b << '\n';
+    std::cout << "  " << std::left << std::setw(28) << printable(name) << std::right
+              << std::setw(10) << a << std::setw(10) << b << '\n';
   };
   row("operator", "before", "after");
   std::map<std::string, std::pair<int, int>> both;
@@ -70,7 +70,7 @@ void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& 
     std::cout << "  " << std::left << std::setw(28) << f.rule << std::right << std::setw(10)
               << f.times << '\n';
   if (report.simplified.fired.empty()) std::cout << "  none\n";
-  std::cout << "checked against the input: " << report.checked.reason << '\n';
+  std::cout << "checked against the input: " << printable(report.checked.reason) << '\n';
 }
 
 Json operators_json(const Sizes& s) {

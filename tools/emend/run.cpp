@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "fallbacks.h"
+#include "pipeline/memory_limit.h"
 #include "values.h"
 #include "verb.h"
 
@@ -25,6 +26,7 @@ int run(const Options& o, const Globals& globals) {
   GivenInputs given(o.inputs, data);
   Model model = import_onnx(o.model, given.import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
+  require_memory(model.graph);
   CompileReport report;
   auto outputs = run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor,
                           &report, o.memory);
@@ -49,8 +51,8 @@ int run(const Options& o, const Globals& globals) {
     j["type"] = to_text(outputs[i].type());
     if (!verdict.empty()) j["verdict"] = verdict;
     if (globals.json != "-")
-      std::cout << name << ": " << to_text(outputs[i].type()) << (verdict.empty() ? "" : " ")
-                << verdict << '\n';
+      std::cout << printable(name) << ": " << to_text(outputs[i].type())
+                << (verdict.empty() ? "" : " ") << printable(verdict) << '\n';
   }
   if (!o.save.empty()) save_outputs(model.graph, outputs, o.save);
   if (device == Device::cpu) add_fallbacks(facts, report);

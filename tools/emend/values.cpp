@@ -1,6 +1,8 @@
 #include "values.h"
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "base/mapped_file.h"
 #include "equiv/compare.h"
@@ -20,17 +22,38 @@ Tensor read_raw(const fs::path& path, const Type& type) {
                    });
 }
 
-// "x/y:0" is no file name.
+// "x/y:0" is no file name, and a model may call its outputs anything: letters, digits, points,
+// lines and what is beyond ASCII stay, no longer than file systems take.
 std::string file_name(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || c == ':' || c == '\\'; }, '_');
-  return name;
+  constexpr size_t kLongest = 200;
+  for (char& c : name) {
+    bool harmless = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+                    static_cast<unsigned char>(c) >= 0x80;
+    if (!harmless) c = '_';
+  }
+  return name.substr(0, kLongest);
 }
 
-void save(const Value& v, const std::string& name, const fs::path& folder) {
-  if (v.is_tensor()) return write_npy(v.tensor, folder / (file_name(name) + ".npy"));
-  for (size_t i = 0; i < v.items.size(); ++i) save(v.items[i], str(name, "_", i), folder);
-}
+// Writes values under names of their own: what two names have become the same is numbered.
+class OutputFiles {
+ public:
+  explicit OutputFiles(fs::path folder) : folder_(std::move(folder)) {
+    fs::create_directories(folder_);
+  }
+  void save(const Value& v, const std::string& name) {
+    if (!v.is_tensor()) {
+      for (size_t i = 0; i < v.items.size(); ++i) save(v.items[i], str(name, "_", i));
+      return;
+    }
+    std::string wanted = file_name(name), file = wanted;
+    for (int i = 2; !taken_.insert(file).second; ++i) file = str(wanted, "_", i);
+    write_npy(v.tensor, folder_ / (file + ".npy"));
+  }
+
+ private:
+  fs::path folder_;
+  std::set<std::string> taken_;
+};
 
 }  // namespace
 
@@ -81,8 +104,8 @@ std::vector<Value> GivenInputs::values(const Graph& g, std::optional<uint64_t> s
 }
 
 void save_outputs(const Graph& g, const std::vector<Value>& outputs, const fs::path& folder) {
-  fs::create_directories(folder);
-  for (size_t i = 0; i < outputs.size(); ++i) save(outputs[i], g.outputs[i].name, folder);
+  OutputFiles files(folder);
+  for (size_t i = 0; i < outputs.size(); ++i) files.save(outputs[i], g.outputs[i].name);
 }
 
 }  // namespace emend

@@ -32,7 +32,8 @@ class GivenInputs {
   std::map<std::string, std::filesystem::path> files_;
 };
 
-// Each output as NAME.npy.
+// Each output as NAME.npy, where what does not belong into a file name becomes a line: x/y:0 is in
+// x_y_0.npy.
 void save_outputs(const Graph& g, const std::vector<Value>& outputs,
                   const std::filesystem::path& folder);
 

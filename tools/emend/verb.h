@@ -7,6 +7,7 @@
 #include <CLI/Formatter.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/progress.h"
@@ -31,6 +32,10 @@ enum ExitCode : int {
 struct UsageError {
   std::string message;
 };
+
+// Text for a terminal, without what one obeys: control characters become \n, \t, \x1b. Names of a
+// model may hold anything.
+std::string printable(std::string_view text);
 
 // Options that mean the same for every verb.
 struct Globals {

@@ -41,11 +41,12 @@ int verify_models(const Options& o, const Globals& globals) {
   facts["regions"] = regions;
   globals.report(facts);
   if (globals.json != "-") {
-    std::cout << to_text(v.kind) << ": " << v.reason << "\n";
+    std::cout << to_text(v.kind) << ": " << printable(v.reason) << "\n";
     if (!v.worst.output.empty()) {
-      std::cout << "worst: output " << v.worst.output << " at " << shape_text(v.worst.position)
-                << ", " << number_text(v.worst.a) << " and " << number_text(v.worst.b)
-                << ", relative to its largest value " << number_text(v.worst.rel) << "\n";
+      std::cout << "worst: output " << printable(v.worst.output) << " at "
+                << shape_text(v.worst.position) << ", " << number_text(v.worst.a) << " and "
+                << number_text(v.worst.b) << ", relative to its largest value "
+                << number_text(v.worst.rel) << "\n";
     }
   }
   return v.kind == Verdict::Kind::different ? kDifferent : kOk;
