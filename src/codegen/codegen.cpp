@@ -28,12 +28,13 @@ class Assembler {
     for (const auto& i : g_.inputs) {
       p_.inputs.push_back(make(
           {.place = Buffer::Place::input, .type = g_.type(i.node), .index = p_.inputs.size()}));
-      buffers_[i.node] = p_.inputs.back();
+      buffers_[{i.node, {}}] = p_.inputs.back();
     }
     for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
       const NodeGroup& group = plan_.partition.groups[k];
+      size_t first = p_.steps.size();
       group.host ? host_step(group) : launch(group, plan_.choices[k]);
-      p_.steps.back().group = k;
+      for (size_t s = first; s < p_.steps.size(); ++s) p_.steps[s].group = k;
     }
     for (const auto& o : g_.outputs) p_.outputs.push_back(output(o.node));
     place();
@@ -56,19 +57,52 @@ class Assembler {
         {.place = Buffer::Place::weight, .type = std::move(type), .index = p_.weights.size() - 1});
   }
 
-  // Where a node's value is.
-  BufferId buffer(NodeId n) {
+  // Where a node's value is, brought into the layout if it lies otherwise.
+  BufferId buffer(NodeId n, const Layout& layout = {}) {
     NodeId s = storage_of(g_, n);
-    auto it = buffers_.find(s);
+    auto it = buffers_.find({s, layout});
     if (it != buffers_.end()) return it->second;
+    auto other = buffers_.lower_bound({s, {}});
+    if (other != buffers_.end() && other->first.first == s) {
+      return converted(s, other->first.second, layout, other->second);
+    }
     EMEND_ASSERT(g_.is_constant(s), "a value that no group stores: ", op_def(g_.nodes[s]).name);
-    return buffers_[s] = weight({g_.constant(s), std::nullopt}, g_.type(s));
+    return buffers_[{s, {}}] = weight({g_.constant(s), std::nullopt}, g_.type(s));
   }
 
-  BufferId store(NodeId n) {
+  BufferId store(NodeId n, const Layout& layout = {}) {
     const Type& t = g_.type(n);
-    return buffers_[n] =
+    return buffers_[{n, layout}] =
                make({.place = is_plain(t) ? Buffer::Place::arena : Buffer::Place::host, .type = t});
+  }
+
+  BufferId converted(NodeId s, const Layout& from, const Layout& to, BufferId at) {
+    Graph group = identity_group(g_.type(s));
+    Wanted wanted{group, {false}, {{from}, {to}}};
+    for (const Kernel& k : catalogue_) {
+      auto candidates = k.candidates(wanted, target_);
+      if (candidates.empty()) continue;
+      Step step = launch_of(group, candidates[0]);
+      step.converts = true;
+      step.label = "lay out" + (g_.names[s].empty() ? "" : str(" (", g_.names[s], ")"));
+      step.sources = {s};
+      step.loads = {at};
+      step.stores = {store(s, to)};
+      p_.steps.push_back(std::move(step));
+      return p_.steps.back().stores[0];
+    }
+    EMEND_ASSERT(false, "no kernel brings a value into another layout");
+    return at;
+  }
+
+  Step launch_of(const Graph& group, const Candidate& c) {
+    KernelCode code = kernel_named(catalogue_, c.kernel).emit(group, c, target_);
+    Step s{.kind = Step::Kind::launch, .tasks = code.tasks, .computes = laid_out(group, c.layouts)};
+    auto [it, fresh] = kernels_.try_emplace(code.entry, p_.kernels.size());
+    if (fresh) p_.kernels.push_back(std::move(code));
+    s.kernel = it->second;
+    s.how = str(c.kernel, to_text(c.config), c.layouts.plain() ? "" : " ", to_text(c.layouts));
+    return s;
   }
 
   // Operators, and the name that the model gives to what they make.
@@ -91,16 +125,17 @@ class Assembler {
 
   void launch(const NodeGroup& group, const Candidate& c) {
     Outline o = outlined(g_, group);
-    KernelCode code = kernel_named(catalogue_, c.kernel).emit(o.graph, c, target_);
-    Step s{.kind = Step::Kind::launch, .tasks = code.tasks, .label = label(group)};
-    auto [it, fresh] = kernels_.try_emplace(code.entry, p_.kernels.size());
-    if (fresh) p_.kernels.push_back(std::move(code));
-    s.kernel = it->second;
+    Step s = launch_of(o.graph, c);
+    s.label = label(group);
     for (size_t i = 0; i < o.loads.size(); ++i) {
       bool packed = i < c.packing.size() && !c.packing[i].outputs.empty();
-      s.loads.push_back(packed ? packed_weight(o.loads[i], c.packing[i]) : buffer(o.loads[i]));
+      s.loads.push_back(packed ? packed_weight(o.loads[i], c.packing[i])
+                               : buffer(o.loads[i], c.layouts.load(i)));
     }
-    for (NodeId n : o.stores) s.stores.push_back(store(n));
+    for (size_t i = 0; i < o.stores.size(); ++i) {
+      s.stores.push_back(store(o.stores[i], c.layouts.store(i)));
+    }
+    s.sources = std::move(o.loads);
     p_.steps.push_back(std::move(s));
   }
 
@@ -163,7 +198,7 @@ class Assembler {
   const Catalogue& catalogue_;
   const Target& target_;
   Program p_;
-  std::map<NodeId, BufferId> buffers_;  // by storage
+  std::map<std::pair<NodeId, Layout>, BufferId> buffers_;  // by storage
   std::map<std::pair<NodeId, uint64_t>, BufferId> packed_;
   std::map<std::string, size_t> kernels_;
 };

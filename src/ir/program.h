@@ -7,14 +7,17 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/library_call.h"
 
 namespace emend {
 
-// The text of one kernel. Names in it are made from its content, never from a model.
+// One kernel: code, or calls of a library. Names in the text are made from its content, never from
+// a model.
 struct KernelCode {
-  std::string text;   // a function of (void* const* buffers, first, last, fault)
-  std::string entry;  // its name
-  int64_t tasks = 1;  // independent pieces of work; a call does those in [first, last)
+  std::string text;                // a function of (void* const* buffers, first, last, fault)
+  std::string entry;               // its name
+  int64_t tasks = 1;               // independent pieces of work; a call does those in [first, last)
+  std::vector<LibraryCall> calls;  // one per task; the text only says what they are
   bool operator==(const KernelCode&) const = default;
 };
 
@@ -37,12 +40,16 @@ struct Buffer {
 
 struct Step {
   enum class Kind : uint8_t { launch, host, copy } kind = Kind::launch;
-  size_t kernel = 0;  // launch: index into Program::kernels
-  int64_t tasks = 1;  // launch: how many of the kernel; the same text may serve several sizes
-  size_t group = 0;   // of the partition that it came from
-  NodeId node;        // host: a node of Program::graph, evaluated by the reference
+  size_t kernel = 0;      // launch: index into Program::kernels
+  int64_t tasks = 1;      // launch: how many of the kernel; the same text may serve several sizes
+  size_t group = 0;       // of the partition that it came from, or is done for
+  bool converts = false;  // launch: only brings a value into another layout
+  NodeId node;            // host: a node of Program::graph, evaluated by the reference
   std::vector<BufferId> loads, stores;
-  std::string label;  // for reports: the model's names of what it computes
+  Graph computes;               // launch: what it makes of its loads, as they lie in memory
+  std::vector<NodeId> sources;  // launch: the nodes of Program::graph that it loads
+  std::string label;            // for reports: the model's names of what it computes
+  std::string how;              // for reports: the kernel and its configuration
 };
 
 // How a constant is laid out for the kernels that read it: the row-major array of `extents` whose

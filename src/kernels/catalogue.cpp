@@ -8,6 +8,10 @@ const Catalogue& cpu_catalogue() {
   return kAll;
 }
 
+Catalogue onednn_catalogue() {
+  return {onednn_convolution_kernel(), onednn_matmul_kernel()};
+}
+
 const Kernel& kernel_named(const Catalogue& catalogue, const std::string& name) {
   for (const Kernel& k : catalogue) {
     if (k.name == name) return k;

@@ -11,6 +11,7 @@
 
 #include "ir/graph.h"
 #include "ir/program.h"
+#include "kernels/layout.h"
 
 namespace emend {
 
@@ -24,27 +25,37 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
+// What a kernel is wanted for.
+struct Wanted {
+  const Graph& group;
+  std::vector<bool> constant;  // inputs that are known ahead of time; they lie plainly
+  Layouts layouts;
+};
+
 struct Candidate {
   std::string kernel;
   Attrs config;
+  Layouts layouts;
   double estimate_s = 0;
   // Per input of the group: how a constant is stored ahead of time (a graph from the operand to
   // what the kernel reads); no outputs: as it is.
   std::vector<Graph> packing;
+  // What a library may add when it packs constants its own way.
+  struct Growth {
+    double held = 0, added = 0;  // bytes
+  } growth;
 };
 
 struct Kernel {
   std::string name;
-  // What is worth trying for the group, best guess first; empty if it is not for this group.
-  // constant[i] says that input i is known ahead of time.
-  std::function<std::vector<Candidate>(const Graph& group, const std::vector<bool>& constant,
-                                       const Target& target)>
-      candidates;
+  // What is worth trying, best guess first; empty if it is not for this group or these layouts.
+  std::function<std::vector<Candidate>(const Wanted& wanted, const Target& target)> candidates;
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
 };
 
 using Catalogue = std::vector<Kernel>;
-const Catalogue& cpu_catalogue();
+const Catalogue& cpu_catalogue();  // generated code: for every machine
+Catalogue onednn_catalogue();      // calls of the library, for machines that have it
 const Kernel& kernel_named(const Catalogue& catalogue, const std::string& name);
 
 }  // namespace emend

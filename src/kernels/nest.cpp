@@ -256,8 +256,17 @@ class NestBuilder {
     return bounds.empty() ? value : masked(value, bounds, *r.outside);
   }
 
-  // The value inside the bounds, `outside` elsewhere: a pad that became a predicate.
+  // The value inside the bounds, `outside` elsewhere: a pad that became a predicate; of a load that
+  // leaves its buffer nowhere else, its own condition.
   int masked(int value, const std::vector<Bound>& bounds, double outside) {
+    NestValue only = nest_.values[static_cast<size_t>(value)];
+    bool covered = std::ranges::all_of(
+        only.bounds, [&](const Bound& b) { return std::ranges::find(bounds, b) != bounds.end(); });
+    if (only.kind == NestValue::Kind::load && !only.faults && covered) {
+      only.bounds = bounds;
+      only.outside = outside;
+      return add(only);
+    }
     Scalar inside;
     std::vector<int> args{value};
     for (const Bound& b : bounds) {
@@ -308,6 +317,30 @@ class NestBuilder {
   std::vector<int> bound_;  // iterators of the reductions that we are inside of
   std::vector<int> spare_;  // iterators made for reductions
 };
+
+// Loads that took over a mask leave the bare ones behind. Values that indices name keep their
+// numbers: with such nothing is dropped.
+void drop_unused(Nest& nest) {
+  for (size_t a = 0; a < nest.math.size(); ++a) {
+    if (nest.math.atom(static_cast<int>(a)).kind == Atom::Kind::value) return;
+  }
+  std::vector<bool> used(nest.values.size(), false);
+  for (const NestStore& s : nest.stores) used[static_cast<size_t>(s.value)] = true;
+  for (size_t v = nest.values.size(); v-- > 0;) {
+    if (!used[v]) continue;
+    for (int a : nest.values[v].args) used[static_cast<size_t>(a)] = true;
+  }
+  std::vector<int> number(nest.values.size(), -1);
+  std::vector<NestValue> kept;
+  for (size_t v = 0; v < nest.values.size(); ++v) {
+    if (!used[v]) continue;
+    number[v] = static_cast<int>(kept.size());
+    for (int& a : nest.values[v].args) a = number[static_cast<size_t>(a)];
+    kept.push_back(std::move(nest.values[v]));
+  }
+  for (NestStore& s : nest.stores) s.value = number[static_cast<size_t>(s.value)];
+  nest.values = std::move(kept);
+}
 
 // Where views cut the iterators of a nest: those of the space by position, others by extent.
 struct NestCuts {
@@ -389,6 +422,7 @@ Result<Nest> nest_of(const Graph& group) {
     Cuts reduced;
     for (int round = 0;; ++round) {
       Nest nest = NestBuilder(group, space, reduced).build(space);
+      drop_unused(nest);
       NestCuts at = cuts(nest);
       if (round == 8 || (at.space.empty() && at.reduced.empty())) return nest;
       Dims finer;

@@ -1,5 +1,6 @@
 #include "pipeline/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -17,6 +18,7 @@
 #include "pipeline/memory_limit.h"
 #include "pipeline/tune.h"
 #include "run/machine.h"
+#include "run/onednn.h"
 #include "select/select.h"
 #include "select/weight_budget.h"
 
@@ -59,7 +61,7 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
   KernelChecks checks;
   try {
     auto inputs = random_inputs(g, options.seed);
-    checks = check_kernels(g, plan, compiled, inputs, options.accuracy);
+    checks = check_kernels(g, compiled, inputs, options.accuracy);
   } catch (const Error& e) {
     facts.faults.push_back(str("kernels were not checked: ", e.what()));
     return true;
@@ -68,13 +70,24 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
   facts.kernels_known = checks.known;
   std::set<size_t> for_host;
   for (const KernelFault& f : checks.faults) {
-    Candidate& choice = plan.choices[f.group];
-    bool plainest = choice.kernel == "rows";
-    facts.faults.push_back(str("kernel ", choice.kernel, " ", to_text(choice.config), ": error of ",
-                               f.error, " at ", f.where, "; replaced by ",
-                               plainest ? "the reference" : "the plain template"));
-    choice = plainest ? Candidate{} : Candidate{.kernel = "rows"};
-    if (plainest) for_host.insert(f.group);
+    const Step& step = compiled.program().steps[f.step];
+    Candidate& choice = plan.choices[step.group];
+    std::string what =
+        step.converts ? str("kernel of a change of layout: error of ")
+                      : str("kernel ", choice.kernel, " ", to_text(choice.config), ": error of ");
+    bool plainest = !step.converts && choice.kernel == "rows" && choice.layouts.plain();
+    facts.faults.push_back(str(what, f.error, " at ", f.where, "; replaced by ",
+                               plainest        ? "the reference"
+                               : step.converts ? "layouts that need none"
+                                               : "the plain template"));
+    if (step.converts) {
+      for (Candidate& c : plan.choices) {
+        if (!c.layouts.plain()) c = {.kernel = "rows"};
+      }
+    } else {
+      choice = plainest ? Candidate{} : Candidate{.kernel = "rows"};
+    }
+    if (plainest) for_host.insert(step.group);
   }
   if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
   return checks.faults.empty();
@@ -101,6 +114,27 @@ std::vector<Fallback> fallbacks(const Graph& g, const Partition& partition) {
 }
 
 }  // namespace
+
+const Catalogue& catalogue_here() {
+  static const Catalogue kHere = [] {
+    Catalogue all = cpu_catalogue();
+    if (!onednn_state().loaded) return all;
+    for (Kernel& k : onednn_catalogue()) {
+      // What the library takes only by its slow reference is not offered.
+      auto offered = [k](const Wanted& wanted, const Target& target) {
+        std::vector<Candidate> candidates = k.candidates(wanted, target);
+        std::erase_if(candidates, [&](const Candidate& c) {
+          KernelCode code = k.emit(wanted.group, c, target);
+          return !std::ranges::all_of(code.calls, onednn_takes);
+        });
+        return candidates;
+      };
+      all.push_back({k.name, offered, k.emit});
+    }
+    return all;
+  }();
+  return kHere;
+}
 
 std::filesystem::path default_price_list() {
   return cache_folder() / "prices.db";
@@ -135,7 +169,7 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   g = {};
   Partition partition =
       timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
-  Catalogue catalogue = within_memory(cpu_catalogue(), plain, partition, options.memory);
+  Catalogue catalogue = within_memory(catalogue_here(), plain, partition, options.memory);
   SelectOptions choose;
   if (options.prices) {
     timed(facts, "measure", [&] {

@@ -5,6 +5,7 @@
 
 #include "cost/price_list.h"
 #include "ir/graph.h"
+#include "kernels/kernel.h"
 #include "run/cpu.h"
 
 namespace emend {
@@ -33,6 +34,9 @@ struct CompileFlowOptions {
   double memory = 4;                  // weights as stored: at most this times those of the graph
   CpuOptions cpu;
 };
+
+// The kernels that this machine has: generated ones, and a library's if it can be loaded.
+const Catalogue& catalogue_here();
 
 // Where a user's prices are kept (EMEND_CACHE_DIR, XDG_CACHE_HOME).
 std::filesystem::path default_price_list();

@@ -39,23 +39,22 @@ double allowed(DType t, double accuracy) {
 }
 
 // The worst sample of a step, if it is not accepted.
-std::optional<KernelFault> fault_of(const Graph& g, const NodeGroup& group,
+std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
                                     std::span<void* const> buffers, double accuracy) {
-  Outline o = outlined(g, group);
-  Nest nest = nest_of(o.graph).value_or_throw();
+  Nest nest = nest_of(step.computes).value_or_throw();
   std::vector<const std::byte*> loads;
-  for (size_t i = 0; i < o.loads.size(); ++i) {
+  for (size_t i = 0; i < step.sources.size(); ++i) {
     // A constant may be packed: the kernel's own copy is not in the graph's order.
-    NodeId s = storage_of(g, o.loads[i]);
+    NodeId s = storage_of(g, step.sources[i]);
     loads.push_back(g.is_constant(s) ? g.constant(s).data()
                                      : static_cast<const std::byte*>(buffers[i]));
   }
   NestPoints exact(nest, loads);
   auto points = sample_points(nest);
   for (const NestStore& store : nest.stores) {
-    DType dtype = g.type(o.stores[static_cast<size_t>(store.buffer)]).dtype;
-    const auto* data =
-        static_cast<const std::byte*>(buffers[o.loads.size() + static_cast<size_t>(store.buffer)]);
+    auto number = static_cast<size_t>(store.buffer);
+    DType dtype = step.computes.type(step.computes.outputs[number].node).dtype;
+    const auto* data = static_cast<const std::byte*>(buffers[loads.size() + number]);
     double worst = 0, largest = 0;
     int64_t at = 0;
     for (const Dims& p : points) {
@@ -79,8 +78,8 @@ std::optional<KernelFault> fault_of(const Graph& g, const NodeGroup& group,
 
 }  // namespace
 
-KernelChecks check_kernels(const Graph& g, const Plan& plan, const CpuProgram& program,
-                           std::span<const Value> inputs, double accuracy) {
+KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<const Value> inputs,
+                           double accuracy) {
   KernelChecks result;
   const Program& p = program.program();
   std::vector<std::filesystem::path> verdicts(p.steps.size());
@@ -88,7 +87,7 @@ KernelChecks check_kernels(const Graph& g, const Plan& plan, const CpuProgram& p
   for (size_t s = 0; s < p.steps.size(); ++s) {
     if (p.steps[s].kind != Step::Kind::launch) continue;
     uint64_t key = hash_text(p.kernels[p.steps[s].kernel].text, program.kernels().machine);
-    key = hash_mix(key, hash(outlined(g, plan.partition.groups[p.steps[s].group]).graph));
+    key = hash_mix(key, hash(p.steps[s].computes));
     key = hash_text(str(accuracy, " ", p.steps[s].tasks), key);
     verdicts[s] = program.kernels().folder / str("checked-", key);
     all_known = all_known && std::filesystem::exists(verdicts[s]);
@@ -104,18 +103,15 @@ KernelChecks check_kernels(const Graph& g, const Plan& plan, const CpuProgram& p
       return;
     }
     ++result.checked;
-    size_t group = p.steps[s].group;
-    if (auto fault = fault_of(g, plan.partition.groups[group], buffers, accuracy)) {
-      fault->group = group;
+    if (auto fault = fault_of(g, p.steps[s], buffers, accuracy)) {
+      fault->step = s;
       result.faults.push_back(*fault);
     } else {
       std::ofstream(verdicts[s]) << "ok\n";
     }
-    for (NodeId n : plan.partition.groups[group].nodes) {
-      for (NodeId a : g.nodes[n].args) {
-        NodeId stored = storage_of(g, a);
-        if (g.is_constant(stored)) g.constant(stored).drop_pages();
-      }
+    for (NodeId n : p.steps[s].sources) {
+      NodeId stored = storage_of(g, n);
+      if (g.is_constant(stored)) g.constant(stored).drop_pages();
     }
   });
   return result;

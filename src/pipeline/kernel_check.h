@@ -13,7 +13,7 @@
 namespace emend {
 
 struct KernelFault {
-  size_t group = 0;   // of the plan
+  size_t step = 0;    // of the program
   double error = 0;   // relative to the largest sampled value
   std::string where;  // the store and the element
 };
@@ -25,7 +25,7 @@ struct KernelChecks {
 
 // `accuracy` is the largest error accepted of f32 and wider, relative to the largest value;
 // narrower floats are allowed their own rounding besides.
-KernelChecks check_kernels(const Graph& g, const Plan& plan, const CpuProgram& program,
-                           std::span<const Value> inputs, double accuracy);
+KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<const Value> inputs,
+                           double accuracy);
 
 }  // namespace emend

@@ -278,6 +278,7 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
   parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       auto k = static_cast<size_t>(i);
+      if (!kernels[k].calls.empty()) continue;
       fs::path library = folder / (hex(hash_text(kernels[k].text, key)) + ".so");
       auto function = [&] {
         void* handle = out.libraries[k].get();

@@ -36,7 +36,7 @@ struct CompileOptions {
 // Loaded code; the functions live as long as it does.
 class CompiledKernels {
  public:
-  std::vector<KernelFunction> functions;  // one per kernel
+  std::vector<KernelFunction> functions;  // one per kernel; null for a library's
   std::filesystem::path folder;           // of the cache
   uint64_t machine = 0;                   // what code depends on besides its text
   int compiled = 0;                       // how many were not in the cache

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
+#include "run/onednn.h"
 #include "run/pages.h"
 #include "run/thread_pool.h"
 #include "run/weights.h"
@@ -21,10 +22,11 @@ namespace emend {
 // What one run at a time writes to.
 struct Instance {
   std::shared_ptr<std::byte> arena;
-  std::vector<void*> at;                      // of every buffer
-  std::vector<std::vector<void*>> arguments;  // of every step
-  std::vector<Value> host;                    // of every buffer that is no plain memory
-  bool borrowed = false;                      // inputs are bytes of the caller's, in `at` only
+  std::vector<void*> at;                                  // of every buffer
+  std::vector<std::vector<void*>> arguments;              // of every step
+  std::vector<Value> host;                                // of every buffer that is no plain memory
+  std::vector<std::shared_ptr<OnednnStep::Bound>> bound;  // of every step that calls the library
+  bool borrowed = false;  // inputs are bytes of the caller's, in `at` only
 };
 
 // Instances that nobody uses at the moment. More than there is room for are not kept.
@@ -61,10 +63,49 @@ struct CpuProgram::Impl {
   std::unique_ptr<ThreadPool> pool;
   std::once_flag weights_loaded;
   std::vector<Tensor> weights;
+  std::vector<std::unique_ptr<OnednnStep>> library;  // of every step that calls it
   IdleInstances idle;
 
   void load_weights() {
-    std::call_once(weights_loaded, [&] { weights = stored_weights(program, program.weights); });
+    std::call_once(weights_loaded, [&] {
+      weights = stored_weights(program, program.weights);
+      library.resize(program.steps.size());
+      for (size_t s = 0; s < program.steps.size(); ++s) prepare_library(s);
+    });
+  }
+
+  void prepare_library(size_t s) {
+    const Step& step = program.steps[s];
+    if (step.kind != Step::Kind::launch || program.kernels[step.kernel].calls.empty()) return;
+    std::vector<const void*> constants;
+    for (BufferId b : step.loads) {
+      const Buffer& buffer = program.buffers[b];
+      bool constant = buffer.place == Buffer::Place::weight;
+      constants.push_back(constant ? weights[buffer.index].data() : nullptr);
+    }
+    library[s] = std::make_unique<OnednnStep>(program.kernels[step.kernel].calls, constants);
+    for (BufferId b : step.loads) {
+      const Buffer& buffer = program.buffers[b];
+      if (buffer.place == Buffer::Place::weight) weights[buffer.index].drop_pages();
+    }
+  }
+
+  size_t weight_bytes() const {
+    size_t bytes = 0;
+    std::vector<bool> read(program.buffers.size(), false);
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
+      if (library[s]) bytes += library[s]->weight_bytes();
+      for (size_t i = 0; i < step.loads.size(); ++i) {
+        bool packed = library[s] && library[s]->packs(static_cast<int64_t>(i));
+        if (!packed) read[step.loads[i].value] = true;
+      }
+    }
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      const Buffer& buffer = program.buffers[BufferId(b)];
+      if (buffer.place == Buffer::Place::weight && read[b]) bytes += buffer.bytes;
+    }
+    return bytes;
   }
 
   std::unique_ptr<Instance> take() {
@@ -82,6 +123,7 @@ struct CpuProgram::Impl {
     }
     for (const Step& s : program.steps)
       made->arguments.emplace_back(s.loads.size() + s.stores.size());
+    for (const auto& l : library) made->bound.push_back(l ? l->bind() : nullptr);
     return made;
   }
 
@@ -142,7 +184,12 @@ struct CpuProgram::Impl {
   void part(const Instance& i, size_t s, int thread, int threads, int32_t* fault) const {
     const Step& step = program.steps[s];
     int64_t first = step.tasks * thread / threads, last = step.tasks * (thread + 1) / threads;
-    if (first < last) kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
+    if (first >= last) return;
+    if (library[s]) {
+      library[s]->run(*i.bound[s], i.arguments[s].data(), first, last);
+    } else {
+      kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
+    }
   }
 
   // `watch` gets the seconds of each step, or sees it, if asked for.
@@ -296,6 +343,11 @@ bool CpuProgram::is_plain() const {
   auto plain = [&](BufferId b) { return Impl::is_plain(p.buffers[b]); };
   return std::all_of(p.inputs.begin(), p.inputs.end(), plain) &&
          std::all_of(p.outputs.begin(), p.outputs.end(), plain);
+}
+
+size_t CpuProgram::weight_bytes() const {
+  impl_->load_weights();
+  return impl_->weight_bytes();
 }
 
 void CpuProgram::load_weights() const {

@@ -36,6 +36,9 @@ class CpuProgram {
   // Packs the weights, which the first run would do otherwise. Whoever has let go of the graph that
   // the program was made from before does not pay for weights twice.
   void load_weights() const;
+  // Of the weights as they are stored, once loaded: what a library has packed for itself counts
+  // instead of what it was packed from.
+  size_t weight_bytes() const;
 
   // As run, showing every step with where its loads and stores are while they are there.
   using Observer = std::function<void(size_t step, std::span<void* const> buffers)>;

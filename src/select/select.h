@@ -1,7 +1,9 @@
-// Chooses a kernel and its configuration for every group of a partition: the cheapest of what the
-// catalogue offers. Prices are estimates, or measured times where the caller knows them; only the
-// candidates that the estimate ranks first, and that can still win, are asked about. Equal groups
-// are decided once.
+// Chooses, for every group of a partition and all at once, a kernel, its configuration and how
+// what it loads and stores lies in memory (a partitioned Boolean quadratic program, pbqp.h): the
+// sum of the kernels' prices and of bringing values from one layout into another is least. Prices
+// are estimates, or measured times where the caller knows them; only the candidates that the
+// estimate ranks first, and that can still win, are asked about. Equal groups are looked at once.
+// Not modelled: two groups that need the same value in another layout share the conversion.
 #pragma once
 
 #include <functional>
@@ -20,7 +22,7 @@ struct Offer {
 struct SelectOptions {
   // Seconds; nothing: unknown, the estimate counts.
   std::function<std::optional<double>(const Offer&)> price;
-  int asked = 6;        // candidates of a group at most
+  int asked = 6;        // candidates of a group in one layout at most
   double hopeless = 3;  // times the best estimate: not asked about
 };
 

@@ -19,6 +19,7 @@ struct WeightBudget {
   double by_use = 0;   // bytes that may be added besides
 
   bool allows(const Candidate& c) const {
+    if (c.growth.added > by_size * c.growth.held + by_use) return false;
     return std::all_of(c.packing.begin(), c.packing.end(), [&](const Graph& packing) {
       if (packing.outputs.empty()) return true;
       double before = bytes_of(packing.type(packing.inputs[0].node)),

@@ -17,6 +17,7 @@
 #include "ops/build.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
+#include "pipeline/compile.h"
 #include "run/cpu.h"
 #include "text/text.h"
 
@@ -216,6 +217,20 @@ double error_against(const Tensor& exact, const Tensor& actual) {
   return worst / largest;
 }
 
+// Of every other group some operands, or the result, lie with channels last.
+Layouts some_layouts(const Graph& group, const std::vector<bool>& constant, uint64_t seed) {
+  Rng rng(seed);
+  Layouts l;
+  if (rng.between(0, 1)) return l;
+  bool loads = rng.between(0, 3) > 0, stores = !loads || rng.between(0, 3) > 0;
+  auto last = [&](NodeId n) { return channels_last(group.type(n).shape); };
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    l.loads.push_back(loads && !constant[i] ? last(group.inputs[i].node) : Layout{});
+  }
+  l.stores.push_back(stores ? last(group.outputs[0].node) : Layout{});
+  return l;
+}
+
 class Kernels : public testing::TestWithParam<std::pair<const char*, Family>> {};
 
 TEST_P(Kernels, AgreeWithTheReference) {
@@ -232,18 +247,20 @@ TEST_P(Kernels, AgreeWithTheReference) {
     auto outline = outlined(w.graph, w.partition.groups[0]);
     std::vector<bool> constant;
     for (NodeId n : outline.loads) constant.push_back(w.graph.is_constant(n));
-    for (const Kernel& kernel : cpu_catalogue()) {
-      auto candidates = kernel.candidates(outline.graph, constant, target);
+    auto layouts = some_layouts(outline.graph, constant, seed);
+    for (const Kernel& kernel : catalogue_here()) {
+      auto candidates = kernel.candidates({outline.graph, constant, layouts}, target);
       // The best guess and one that the estimate likes less.
       for (size_t c : {size_t{0}, candidates.size() / 2}) {
         if (c >= candidates.size()) continue;
         Plan plan{w.partition, {candidates[c]}};
-        CpuProgram program(generate(w.graph, plan, cpu_catalogue(), target), c_prelude(),
+        CpuProgram program(generate(w.graph, plan, catalogue_here(), target), c_prelude(),
                            {.threads = 2});
         Tensor actual = program.run(w.inputs)[0].tensor;
         ++tried[kernel.name];
         ASSERT_LE(error_against(exact, actual), 1e-5)
-            << kernel.name << " " << to_text(candidates[c].config) << ", seed " << seed << "\n"
+            << kernel.name << " " << to_text(candidates[c].config) << " " << to_text(layouts)
+            << ", seed " << seed << "\n"
             << print(w.graph);
         if (candidates.size() == 1) break;
       }

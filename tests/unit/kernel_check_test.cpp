@@ -33,7 +33,7 @@ struct Case {
     plan.partition.groups = {all};
     Graph group = outlined(graph, all).graph;
     for (const Kernel& k : cpu_catalogue()) {
-      if (k.name == kernel) plan.choices = {k.candidates(group, {false, false, false}, target)[0]};
+      if (k.name == kernel) plan.choices = {k.candidates({group, {false, false, false}, {}}, target)[0]};
     }
   }
 
@@ -43,7 +43,7 @@ struct Case {
     CpuOptions options{.threads = 2};
     options.compile.cache = scratch / "kernels";
     CpuProgram program(std::move(p), c_prelude(), options);
-    return check_kernels(graph, plan, program, random_inputs(graph, 3), 1e-4);
+    return check_kernels(graph, program, random_inputs(graph, 3), 1e-4);
   }
   Scratch scratch;
 };
@@ -76,7 +76,7 @@ TEST_P(KernelCheck, FindsASwappedStride) {
   auto faults =
       c.check([](Program& p) { replace(p.kernels[0].text, "y0[37 * ", "y0[36 * "); }).faults;
   ASSERT_EQ(faults.size(), 1u);
-  EXPECT_EQ(faults[0].group, 0u);
+  EXPECT_EQ(faults[0].step, 0u);
 }
 
 TEST_P(KernelCheck, FindsAWrongBias) {

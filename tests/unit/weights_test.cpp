@@ -149,11 +149,7 @@ double stored_bytes(const Graph& g, double factor) {
   CompileFlowOptions options;
   options.cpu.compile.cache = scratch.folder();
   options.memory = factor;
-  double bytes = 0;
-  for (const Buffer& b : compile(g, options).program().buffers) {
-    if (b.place == Buffer::Place::weight) bytes += static_cast<double>(b.bytes);
-  }
-  return bytes;
+  return static_cast<double>(compile(g, options).weight_bytes());
 }
 
 // Panels of five columns are mostly padding.

@@ -123,7 +123,7 @@ double peak_memory_bytes() {
 }
 
 struct StepTime {
-  std::string label;
+  std::string label, how;
   double ms, share;
 };
 
@@ -133,8 +133,10 @@ std::vector<StepTime> step_times(const Entry& e) {
   auto seconds = e.program->step_seconds(e.inputs, runs);
   double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   std::vector<StepTime> times;
-  for (size_t s = 0; s < seconds.size(); ++s)
-    times.push_back({e.program->program().steps[s].label, seconds[s] * 1e3, seconds[s] / all});
+  for (size_t s = 0; s < seconds.size(); ++s) {
+    const Step& step = e.program->program().steps[s];
+    times.push_back({step.label, step.how, seconds[s] * 1e3, seconds[s] / all});
+  }
   std::stable_sort(times.begin(), times.end(),
                    [](const StepTime& a, const StepTime& b) { return a.ms > b.ms; });
   return times;
@@ -143,14 +145,6 @@ std::vector<StepTime> step_times(const Entry& e) {
 double constant_bytes(const Graph& g) {
   double bytes = 0;
   for (const Tensor& t : g.constants) bytes += static_cast<double>(t.bytes().size());
-  return bytes;
-}
-
-double stored_weight_bytes(const Program& p) {
-  double bytes = 0;
-  for (const Buffer& b : p.buffers) {
-    if (b.place == Buffer::Place::weight) bytes += static_cast<double>(b.bytes);
-  }
   return bytes;
 }
 
@@ -173,7 +167,7 @@ Json facts_of(const Entry& e) {
   const Program& p = e.program->program();
   j["step_count"] = p.steps.size();
   j["model_weight_bytes"] = constant_bytes(e.graph);
-  j["weight_bytes"] = stored_weight_bytes(p);
+  j["weight_bytes"] = static_cast<double>(e.program->weight_bytes());
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
   j["code_bytes"] = e.program->code_bytes();
@@ -188,6 +182,7 @@ Json steps_json(const std::vector<StepTime>& times) {
   for (const StepTime& t : times) {
     Json& j = list.push(Json::object());
     j["label"] = t.label;
+    j["kernel"] = t.how;
     j["ms"] = t.ms;
     j["share"] = t.share;
   }
@@ -243,7 +238,8 @@ void print_memory(const std::vector<Entry>& entries, double peak) {
   for (const Entry& e : entries) {
     if (!e.program) continue;
     const Program& p = e.program->program();
-    std::cout << e.path << ": weights as stored " << bytes_text(stored_weight_bytes(p)) << " of "
+    std::cout << e.path << ": weights as stored "
+              << bytes_text(static_cast<double>(e.program->weight_bytes())) << " of "
               << bytes_text(constant_bytes(e.graph)) << " in the model, intermediate values "
               << bytes_text(static_cast<double>(p.arena_bytes)) << " of at least "
               << bytes_text(static_cast<double>(p.arena_lower_bound)) << '\n';
@@ -255,7 +251,7 @@ void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout << "steps of " << e.path << "\n         ms   share  what\n";
   for (const StepTime& t : times)
     std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << "%  "
-              << printable(t.label) << '\n';
+              << printable(t.label) << (t.how.empty() ? "" : ": ") << t.how << '\n';
 }
 
 void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {

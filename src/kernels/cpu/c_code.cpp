@@ -261,7 +261,7 @@ KernelCode named_kernel(std::string text, int64_t tasks) {
   std::snprintf(name, sizeof name, "emend_%016llx",
                 static_cast<unsigned long long>(hash_bytes(text.data(), text.size())));
   replace_all(text, "ENTRY", name);
-  return {std::move(text), name, tasks};
+  return {std::move(text), name, tasks, {}};
 }
 
 }  // namespace emend

@@ -459,7 +459,12 @@ double estimate(const Config& f, const Contraction& c, const Side& scalar, const
   auto threads = static_cast<double>(target.threads);
   double chunks_m = static_cast<double>(blocks(blocks(scalar.extent, f.rows), f.blocks_m));
   double chunks_n = static_cast<double>(blocks(blocks(vector.extent, nr), f.blocks_n));
-  if (!vector_ahead) seconds += batches * n * depth * chunks_m / (kPackRate * 4 * threads);
+  if (!vector_ahead) {
+    bool neighbours = !vector.iterators.empty() &&
+                      c.nest.math.stride(c.load(vector).at, vector.iterators.back()) == 1;
+    double rate = neighbours ? kPackRate * 4 : kPackRate;
+    seconds += batches * n * depth * chunks_m / (rate * threads);
+  }
   if (scalar_packed) seconds += batches * m * depth * chunks_n / (kPackRate * threads);
   // The epilogue runs along the iterator that memory is written in the order of; across the sums'
   // rows its lanes are few and far apart.
@@ -472,8 +477,8 @@ double estimate(const Config& f, const Contraction& c, const Side& scalar, const
   return target.launch_s + seconds * uneven;
 }
 
-std::vector<Candidate> candidates(const Graph& group, const std::vector<bool>& constant,
-                                  const Target& target) {
+std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
+  Graph group = laid_out(wanted.group, wanted.layouts);
   auto c = contraction_in(group);
   if (!c || c->depth < 4) return {};
   std::vector<Candidate> all;
@@ -488,11 +493,11 @@ std::vector<Candidate> candidates(const Graph& group, const std::vector<bool>& c
         if (rows > 1 && rows > 2 * scalar.extent) continue;
         Config f{swapped, rows, vectors};
         cut_into_tasks(f, *c, scalar, vector, vectors * width, target.threads);
-        Candidate candidate{.kernel = "contract", .config = to_attrs(f)};
+        Candidate candidate{.kernel = "contract", .config = to_attrs(f), .layouts = wanted.layouts};
         candidate.packing.resize(group.inputs.size());
         auto pack = [&](const Side& side, int64_t to) {
           auto b = static_cast<size_t>(c->load(side).buffer);
-          if (!constant[b]) return false;
+          if (!wanted.constant[b]) return false;
           auto graph = panels(*c, side, group, to);
           if (graph) candidate.packing[b] = std::move(*graph);
           return graph.has_value();
@@ -512,7 +517,8 @@ std::vector<Candidate> candidates(const Graph& group, const std::vector<bool>& c
   return all;
 }
 
-KernelCode emit(const Graph& group, const Candidate& candidate, const Target& target) {
+KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
+  Graph group = laid_out(logical, candidate.layouts);
   Contraction c = *contraction_in(group);
   return ContractPrinter(c, group, candidate, target).print();
 }

@@ -7,5 +7,7 @@ namespace emend {
 
 Kernel rows_kernel();
 Kernel contract_kernel();
+Kernel onednn_convolution_kernel();
+Kernel onednn_matmul_kernel();
 
 }  // namespace emend

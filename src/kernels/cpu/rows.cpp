@@ -23,13 +23,14 @@ RowShape shape_of(const Nest& nest, const Target& target) {
   if (nest.space.empty()) return shape;
   int last = nest.space.back();
   int64_t along = 0, across = 0;
-  bool over_lanes = false, rows = false;
+  bool over_lanes = false, rows = false, over_space = false;
   for (size_t i = 0; i < nest.values.size(); ++i) {
     const NestValue& v = nest.values[i];
     if (v.kind == NestValue::Kind::reduce) {
       bool local = free_atoms(nest, static_cast<int>(i))[static_cast<size_t>(last)];
       rows |= local;
       over_lanes |= std::find(v.over.begin(), v.over.end(), last) != v.over.end();
+      for (int a : v.over) over_space |= std::ranges::find(nest.space, a) != nest.space.end();
     }
     if (v.kind != NestValue::Kind::load) continue;
     auto step = nest.math.stride(v.at, last);
@@ -42,7 +43,7 @@ RowShape shape_of(const Nest& nest, const Target& target) {
       }
     }
   }
-  if (rows && !over_lanes && across > 0 && along >= across) return shape;
+  if (rows && !over_space && across > 0 && along >= across) return shape;
   shape.lane = last;
   int64_t extent = nest.math.extent(last), outer = 1;
   for (int a : nest.space) outer *= a == last ? 1 : nest.math.extent(a);
@@ -65,16 +66,37 @@ double bytes_of(const Graph& group) {
   return bytes;
 }
 
-std::vector<Candidate> candidates(const Graph& group, const std::vector<bool>&,
-                                  const Target& target) {
+// Against vectors that are full and read neighbours.
+double slowdown(const Nest& nest, const Target& target) {
+  constexpr double kStrided = 4;
+  int lane = shape_of(nest, target).lane;
+  if (lane < 0) return 1;
+  double width = target.vector_bytes / 4.0;
+  double empty = std::max(1.0, width / static_cast<double>(nest.math.extent(lane)));
+  bool strided = std::ranges::any_of(nest.values, [&](const NestValue& v) {
+    if (v.kind != NestValue::Kind::load) return false;
+    auto step = nest.math.stride(v.at, lane);
+    return !step || (*step != 0 && *step != 1);
+  });
+  return strided ? std::max(kStrided, empty) : empty;
+}
+
+std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
+  Graph group = laid_out(wanted.group, wanted.layouts);
   auto nest = nest_of(group);
   if (!nest) return {};
   double seconds = target.launch_s + std::max(bytes_of(group) / target.bandwidth,
-                                              operation_count(*nest) / (target.peak_flops / 8));
-  return {{.kernel = "rows", .config = {}, .estimate_s = seconds, .packing = {}}};
+                                              operation_count(*nest) * slowdown(*nest, target) /
+                                                  (target.peak_flops / 8));
+  return {{.kernel = "rows",
+           .config = {},
+           .layouts = wanted.layouts,
+           .estimate_s = seconds,
+           .packing = {}}};
 }
 
-KernelCode emit(const Graph& group, const Candidate&, const Target& target) {
+KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
+  Graph group = laid_out(logical, c.layouts);
   Nest nest = nest_of(group).value_or_throw();
   RowShape shape = shape_of(nest, target);
   std::vector<int> outer;
