@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "codegen/in_place.h"
 #include "codegen/memory_plan.h"
 #include "codegen/repacking.h"
 #include "kernels/group.h"
@@ -173,22 +174,69 @@ class Assembler {
     return to;
   }
 
-  void place() {
-    std::map<BufferId, Lifetime> lives;
+  using Lives = std::map<BufferId, Lifetime>;
+
+  Lives lives() const {
+    Lives all;
     for (size_t s = 0; s < p_.steps.size(); ++s) {
       auto touch = [&](BufferId b) {
         if (p_.buffers[b].place != Buffer::Place::arena) return;
-        auto [it, fresh] = lives.try_emplace(b, Lifetime{p_.buffers[b].bytes, s, s});
+        auto [it, fresh] = all.try_emplace(b, Lifetime{p_.buffers[b].bytes, s, s});
         it->second.last = s;
       };
       for (BufferId b : p_.steps[s].loads) touch(b);
       for (BufferId b : p_.steps[s].stores) touch(b);
     }
+    return all;
+  }
+
+  // Equal layers are looked at once.
+  bool may_overwrite(const Graph& group, size_t load) {
+    auto [it, fresh] = overwrites_.try_emplace({hash(group), load});
+    if (fresh) it->second = emend::may_overwrite(group, load, 0);
+    return it->second;
+  }
+
+  // The operand whose memory the step's result can take over: it ends here. A library's kernels
+  // promise nothing about the order in which they read and write.
+  std::optional<BufferId> replaced(size_t s, const Lives& alive,
+                                   const std::map<BufferId, BufferId>& home) {
+    const Step& step = p_.steps[s];
+    bool printed = step.kind == Step::Kind::launch && p_.kernels[step.kernel].calls.empty();
+    if (!printed || step.stores.size() != 1 || !alive.count(step.stores[0])) return std::nullopt;
+    auto memory_of = [&](BufferId b) { return home.count(b) ? home.at(b) : b; };
+    for (BufferId b : step.loads) {
+      BufferId memory = memory_of(b);
+      auto life = alive.find(memory);
+      if (life == alive.end() || life->second.last != s ||
+          life->second.bytes != alive.at(step.stores[0]).bytes) {
+        continue;
+      }
+      bool all = true;  // it may be loaded under several shapes
+      for (size_t i = 0; i < step.loads.size(); ++i)
+        all = all && (memory_of(step.loads[i]) != memory || may_overwrite(step.computes, i));
+      if (all) return memory;
+    }
+    return std::nullopt;
+  }
+
+  void place() {
+    Lives alive = lives();
+    std::map<BufferId, BufferId> home;  // of buffers that took over another's memory
+    for (size_t s = 0; s < p_.steps.size(); ++s) {
+      auto memory = replaced(s, alive, home);
+      if (!memory) continue;
+      BufferId stored = p_.steps[s].stores[0];
+      alive[*memory].last = alive[stored].last;
+      alive.erase(stored);
+      home[stored] = *memory;
+    }
     std::vector<Lifetime> spans;
-    for (const auto& [b, l] : lives) spans.push_back(l);
+    for (const auto& [b, l] : alive) spans.push_back(l);
     MemoryPlan plan = plan_memory(spans);
     size_t k = 0;
-    for (const auto& [b, l] : lives) p_.buffers[b].offset = plan.offsets[k++];
+    for (const auto& [b, l] : alive) p_.buffers[b].offset = plan.offsets[k++];
+    for (auto [b, memory] : home) p_.buffers[b].offset = p_.buffers[memory].offset;
     p_.arena_bytes = plan.bytes;
     p_.arena_lower_bound = plan.lower_bound;
   }
@@ -201,6 +249,7 @@ class Assembler {
   std::map<std::pair<NodeId, Layout>, BufferId> buffers_;  // by storage
   std::map<std::pair<NodeId, uint64_t>, BufferId> packed_;
   std::map<std::string, size_t> kernels_;
+  std::map<std::pair<uint64_t, size_t>, bool> overwrites_;
 };
 
 }  // namespace

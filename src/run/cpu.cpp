@@ -192,6 +192,24 @@ struct CpuProgram::Impl {
     }
   }
 
+  // What observers are shown of a step: operands that it writes its results over as they were.
+  std::vector<void*> as_before(const Instance& i, size_t s,
+                               std::vector<std::vector<std::byte>>& copies) const {
+    const Step& step = program.steps[s];
+    std::vector<void*> shown = i.arguments[s];
+    copies.clear();
+    for (size_t k = 0; k < step.loads.size(); ++k) {
+      bool overwritten = std::find(shown.begin() + static_cast<long>(step.loads.size()),
+                                   shown.end(), shown[k]) != shown.end();
+      size_t n = program.buffers[step.loads[k]].bytes;
+      if (!overwritten || n == 0) continue;
+      const auto* from = static_cast<const std::byte*>(shown[k]);
+      copies.emplace_back(from, from + n);
+      shown[k] = copies.back().data();
+    }
+    return shown;
+  }
+
   // `watch` gets the seconds of each step, or sees it, if asked for.
   struct Watch {
     std::vector<double>* seconds = nullptr;
@@ -202,25 +220,33 @@ struct CpuProgram::Impl {
     std::exception_ptr failure;
     // Threads meet behind every step, so all must leave behind the same one: a thread that is late
     // may not hear of a failure before it has met the others, nor one that is early of a later one.
-    std::atomic<size_t> failed_at{program.steps.size()};
-    auto attempt = [&](size_t s, const auto& work) {
+    // Hence meetings are counted, of which a step that is observed has a second one.
+    auto behind = [](size_t step, bool observed) { return 2 * step + observed; };
+    std::atomic<size_t> failed_at{behind(program.steps.size(), false)};
+    auto attempt = [&](size_t meeting, const auto& work) {
       try {
         work();
       } catch (...) {
         failure = std::current_exception();
-        failed_at = s;
+        failed_at = meeting;
       }
     };
+    std::vector<std::vector<std::byte>> copies;
+    std::vector<void*> shown;
     auto steps = [&](int thread, int threads, SpinBarrier* barrier) {
       int32_t own_fault = 0;
       for (size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
         std::chrono::steady_clock::time_point start;
+        if (watch.observe) {
+          if (thread == 0) attempt(behind(s, false), [&] { shown = as_before(i, s, copies); });
+          if (barrier) barrier->wait();
+        }
         if (watch.seconds) start = std::chrono::steady_clock::now();
         if (step.kind == Step::Kind::launch) {
           part(i, s, thread, threads, &own_fault);
         } else if (thread == 0) {
-          attempt(s, [&] {
+          attempt(behind(s, false), [&] {
             if (step.kind == Step::Kind::host) {
               host_step(i, step);
             } else if (size_t n = program.buffers[step.loads[0]].bytes) {
@@ -229,15 +255,15 @@ struct CpuProgram::Impl {
           });
         }
         if (barrier) barrier->wait();
-        if (failed_at <= s) break;
+        if (failed_at <= behind(s, false)) break;
         if (watch.seconds && thread == 0) {
           std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
           (*watch.seconds)[s] = std::min((*watch.seconds)[s], took.count());
         }
         if (watch.observe) {
-          if (thread == 0) attempt(s, [&] { (*watch.observe)(s, i.arguments[s]); });
+          if (thread == 0) attempt(behind(s, true), [&] { (*watch.observe)(s, shown); });
           if (barrier) barrier->wait();
-          if (failed_at <= s) break;
+          if (failed_at <= behind(s, true)) break;
         }
       }
       if (own_fault) fault = 1;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "equiv/compare.h"
+#include "ops/evaluate.h"
+#include "pipeline/compile.h"
+#include "support/scratch.h"
 #include "text/text.h"
 
 namespace emend {
@@ -42,6 +46,26 @@ TEST(InPlace, NotWhereTypesOrStoresDiffer) {
   EXPECT_FALSE(over("graph(x: f32[8,16]) { return cast[to=f64](x) }"));
   EXPECT_FALSE(over("graph(x: f32[8,16]) { return relu(x), exp(x) }"));
   EXPECT_FALSE(over("graph(x: f32[8,16], y: f32[16]) { return add(x, y) }", 1));
+}
+
+// Three products; the result of the first is also added to that of the third, and ends there.
+TEST(InPlace, AResidualGivesItsMemoryToTheSum) {
+  Graph g = parse_graph(R"(graph(x: f32[96,128], w: f32[128,128]) {
+    %1 = matmul(x, w)
+    %2 = matmul(%1, w)
+    %3 = add(matmul(%2, w), %1)
+    return matmul(%3, w)
+  })");
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  CpuProgram program = compile(g, options);
+  constexpr size_t kValue = 96 * 128 * 4;
+  ASSERT_EQ(program.program().steps.size(), 4u);
+  EXPECT_EQ(program.program().arena_bytes, 2 * kValue);
+  EXPECT_EQ(program.program().arena_lower_bound, 2 * kValue);
+  auto inputs = random_inputs(g, 1);
+  EXPECT_LT(worst_difference(g, evaluate(g, inputs), program.run(inputs)).rel, 1e-5);
 }
 
 }  // namespace
