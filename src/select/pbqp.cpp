@@ -11,39 +11,40 @@
 namespace emend {
 namespace {
 
+// What a combination of options costs, the last variable's running fastest.
 struct Table {
-  size_t columns = 0;
+  std::vector<size_t> variables;  // ascending
   std::vector<double> costs;
-  double& at(size_t row, size_t column) { return costs[row * columns + column]; }
-  double at(size_t row, size_t column) const { return costs[row * columns + column]; }
 };
-
-Table turned(const Table& t) {
-  size_t rows = t.costs.size() / t.columns;
-  Table out{rows, std::vector<double>(t.costs.size())};
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < t.columns; ++j) out.at(j, i) = t.at(i, j);
-  }
-  return out;
-}
 
 // A variable that was folded away: its best option, given those of its neighbours.
 struct Folded {
   size_t variable = 0;
-  std::vector<size_t> neighbours;  // at most two
-  std::vector<size_t> best;        // [option of the first][option of the second]
+  std::vector<size_t> neighbours;
+  std::vector<size_t> best;  // as in Table
 };
 
 // What is still to be decided.
 class State {
  public:
-  explicit State(const Pbqp& p) {
+  State(const Pbqp& p, size_t largest) : largest_(largest) {
     for (size_t v = 0; v < p.options.size(); ++v) {
       EMEND_ASSERT(!p.options[v].empty(), "a variable without options");
+      counts_.push_back(p.options[v].size());
       costs_[v] = p.options[v];
-      neighbours_[v];
+      tables_of_[v];
     }
-    for (const Pbqp::Edge& e : p.edges) add_edge(e.a, e.b, {p.options[e.b].size(), e.costs});
+    for (const Pbqp::Edge& e : p.edges) {
+      EMEND_ASSERT(e.a != e.b);
+      Table t{{std::min(e.a, e.b), std::max(e.a, e.b)}, e.costs};
+      if (e.a > e.b) {
+        size_t rows = counts_[e.a], columns = counts_[e.b];
+        for (size_t i = 0; i < rows; ++i) {
+          for (size_t j = 0; j < columns; ++j) t.costs[j * rows + i] = e.costs[i * columns + j];
+        }
+      }
+      add(std::move(t));
+    }
   }
 
   double settled() const { return settled_; }
@@ -53,39 +54,55 @@ class State {
   double lower_bound() const {
     double bound = settled_;
     for (const auto& [v, c] : costs_) bound += *std::ranges::min_element(c);
-    for (const auto& [pair, t] : edges_) bound += *std::ranges::min_element(t.costs);
+    for (const auto& [variables, costs] : tables_) bound += *std::ranges::min_element(costs);
     return bound;
   }
 
+  // Until only variables are left whose tables would be too large.
   void fold_all() {
     std::vector<size_t> open;
     for (const auto& [v, c] : costs_) open.push_back(v);
-    while (!open.empty()) {
-      size_t v = open.back();
-      open.pop_back();
-      auto it = neighbours_.find(v);
-      if (it == neighbours_.end() || it->second.size() > 2) continue;
-      std::vector<size_t> near(it->second.begin(), it->second.end());
-      fold(v, near);
-      open.insert(open.end(), near.begin(), near.end());
+    for (;;) {
+      while (!open.empty()) {
+        size_t v = open.back();
+        open.pop_back();
+        if (!costs_.count(v)) continue;
+        auto near = neighbours(v);
+        if (near.size() > 2) continue;
+        fold(v, near);
+        open.insert(open.end(), near.begin(), near.end());
+      }
+      size_t best = 0, least = largest_ + 1;
+      for (const auto& [v, c] : costs_) {
+        if (size_t n = combinations(neighbours(v)); n < least) best = v, least = n;
+      }
+      if (least > largest_) return;
+      open = neighbours(best);
+      fold(best, std::vector<size_t>(open));
     }
   }
 
   size_t most_connected() const {
-    return std::ranges::max_element(neighbours_, {}, [](const auto& n) { return n.second.size(); })
-        ->first;
+    size_t most = costs_.begin()->first;
+    for (const auto& [v, c] : costs_) {
+      if (neighbours(v).size() > neighbours(most).size()) most = v;
+    }
+    return most;
   }
 
-  // The options of a variable by what each costs with the best its neighbours could do.
+  // The options of a variable by what each costs with the best that each table allows.
   std::vector<size_t> ranked_options(size_t v) const {
     std::vector<double> total = costs_.at(v);
-    for (size_t n : neighbours_.at(v)) {
-      Table t = edge(v, n);
-      for (size_t i = 0; i < total.size(); ++i) {
-        double best = costs_.at(n)[0] + t.at(i, 0);
-        for (size_t j = 1; j < t.columns; ++j) best = std::min(best, costs_.at(n)[j] + t.at(i, j));
-        total[i] += best;
-      }
+    for (const auto& variables : tables_of_.at(v)) {
+      std::vector<double> best(total.size(), 1e300);
+      each(variables, [&](const std::vector<size_t>& options, double cost) {
+        for (size_t k = 0; k < variables.size(); ++k) {
+          if (variables[k] != v) cost += costs_.at(variables[k])[options[k]];
+        }
+        size_t own = options[place(variables, v)];
+        best[own] = std::min(best[own], cost);
+      });
+      for (size_t i = 0; i < total.size(); ++i) total[i] += best[i];
     }
     std::vector<size_t> order(total.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -95,93 +112,148 @@ class State {
 
   void decide(size_t v, size_t option) {
     settled_ += costs_.at(v)[option];
-    auto near = neighbours_.at(v);
-    for (size_t n : near) {
-      Table t = edge(v, n);
-      for (size_t j = 0; j < t.columns; ++j) costs_.at(n)[j] += t.at(option, j);
+    for (const auto& variables : std::set(tables_of_.at(v))) {
+      Table rest;
+      for (size_t n : variables) {
+        if (n != v) rest.variables.push_back(n);
+      }
+      each(variables, [&](const std::vector<size_t>& options, double cost) {
+        if (options[place(variables, v)] == option) rest.costs.push_back(cost);
+      });
+      remove(variables);
+      add(std::move(rest));
     }
-    remove(v);
+    forget(v);
     folded_.push_back({v, {}, {option}});
   }
 
-  std::vector<size_t> choices(size_t variables) const {
-    std::vector<size_t> chosen(variables, 0);
+  std::vector<size_t> choices() const {
+    std::vector<size_t> chosen(counts_.size(), 0);
     for (size_t k = folded_.size(); k-- > 0;) {
       const Folded& f = folded_[k];
       size_t at = 0;
-      if (!f.neighbours.empty()) at = chosen[f.neighbours[0]];
-      if (f.neighbours.size() == 2) {
-        size_t columns = f.best.size() / first_options_.at(k);
-        at = at * columns + chosen[f.neighbours[1]];
-      }
+      for (size_t n : f.neighbours) at = at * counts_[n] + chosen[n];
       chosen[f.variable] = f.best[at];
     }
     return chosen;
   }
 
  private:
-  // [option of a][option of b]
-  Table edge(size_t a, size_t b) const {
-    return a < b ? edges_.at({a, b}) : turned(edges_.at({b, a}));
+  using Variables = std::vector<size_t>;
+
+  static size_t place(const Variables& variables, size_t v) {
+    return static_cast<size_t>(std::ranges::find(variables, v) - variables.begin());
   }
 
-  void add_edge(size_t a, size_t b, Table t) {
-    EMEND_ASSERT(a != b);
-    if (a > b) return add_edge(b, a, turned(t));
-    auto [it, fresh] = edges_.try_emplace({a, b}, t);
+  size_t combinations(const Variables& variables) const {
+    size_t n = 1;
+    for (size_t v : variables) {
+      n *= counts_[v];
+      if (n > largest_) return largest_ + 1;
+    }
+    return n;
+  }
+
+  // Calls see(options, cost) for every combination, in the order of the costs.
+  template <class See>
+  void each(const Variables& variables, const See& see) const {
+    std::vector<size_t> options(variables.size(), 0);
+    for (double cost : tables_.at(variables)) {
+      see(options, cost);
+      next(variables, options);
+    }
+  }
+  void next(const Variables& variables, std::vector<size_t>& options) const {
+    for (size_t k = variables.size(); k-- > 0;) {
+      if (++options[k] < counts_[variables[k]]) return;
+      options[k] = 0;
+    }
+  }
+
+  Variables neighbours(size_t v) const {
+    std::set<size_t> all;
+    for (const Variables& variables : tables_of_.at(v))
+      all.insert(variables.begin(), variables.end());
+    all.erase(v);
+    return {all.begin(), all.end()};
+  }
+
+  void add(Table t) {
+    if (t.variables.empty()) {
+      settled_ += t.costs[0];
+      return;
+    }
+    if (t.variables.size() == 1) {
+      auto& costs = costs_.at(t.variables[0]);
+      for (size_t i = 0; i < costs.size(); ++i) costs[i] += t.costs[i];
+      return;
+    }
+    auto [it, fresh] = tables_.try_emplace(t.variables, t.costs);
     if (!fresh) {
-      for (size_t i = 0; i < t.costs.size(); ++i) it->second.costs[i] += t.costs[i];
+      for (size_t i = 0; i < t.costs.size(); ++i) it->second[i] += t.costs[i];
     }
-    neighbours_[a].insert(b);
-    neighbours_[b].insert(a);
+    for (size_t v : t.variables) tables_of_[v].insert(t.variables);
   }
 
-  void remove(size_t v) {
-    for (size_t n : neighbours_.at(v)) {
-      edges_.erase({std::min(v, n), std::max(v, n)});
-      neighbours_.at(n).erase(v);
-    }
-    neighbours_.erase(v);
+  void remove(const Variables& variables) {
+    for (size_t v : variables) tables_of_.at(v).erase(variables);
+    tables_.erase(variables);
+  }
+  void forget(size_t v) {
+    tables_of_.erase(v);
     costs_.erase(v);
   }
 
-  void fold(size_t v, const std::vector<size_t>& near) {
-    const std::vector<double> own = costs_.at(v);
-    auto count = [&](size_t k) { return k < near.size() ? costs_.at(near[k]).size() : 1; };
-    std::vector<Table> from;  // [option of v][option of the neighbour]
-    for (size_t n : near) from.push_back(edge(v, n));
+  // A table as it is seen from the variable that is folded and its neighbours.
+  struct Part {
+    const std::vector<double>* costs;
+    std::vector<size_t> steps;  // per neighbour
+    size_t own = 0;             // of the variable itself
+  };
+  Part part_of(const Variables& variables, size_t v, const Variables& near) const {
+    Part p{&tables_.at(variables), std::vector<size_t>(near.size(), 0)};
+    size_t step = 1;
+    for (size_t k = variables.size(); k-- > 0; step *= counts_[variables[k]]) {
+      (variables[k] == v ? p.own : p.steps[place(near, variables[k])]) = step;
+    }
+    return p;
+  }
+
+  void fold(size_t v, const Variables& near) {
+    const std::vector<double>& own = costs_.at(v);
+    std::vector<Part> parts;
+    for (const Variables& variables : tables_of_.at(v))
+      parts.push_back(part_of(variables, v, near));
+    size_t n = 1;
+    for (size_t k : near) n *= counts_[k];
     Folded f{v, near, {}};
-    Table least{count(1), {}};
-    for (size_t i = 0; i < count(0); ++i) {
-      for (size_t j = 0; j < count(1); ++j) {
-        size_t best = 0;
-        double best_cost = 0;
-        for (size_t o = 0; o < own.size(); ++o) {
-          double cost = own[o];
-          if (!near.empty()) cost += from[0].at(o, i);
-          if (near.size() == 2) cost += from[1].at(o, j);
-          if (o == 0 || cost < best_cost) best = o, best_cost = cost;
-        }
-        f.best.push_back(best);
-        least.costs.push_back(best_cost);
+    Table least{near, {}};
+    std::vector<size_t> options(near.size(), 0);
+    std::vector<double> costs;
+    for (size_t c = 0; c < n; ++c, next(near, options)) {
+      costs = own;
+      for (const Part& p : parts) {
+        size_t at = 0;
+        for (size_t k = 0; k < near.size(); ++k) at += p.steps[k] * options[k];
+        for (size_t o = 0; o < costs.size(); ++o) costs[o] += (*p.costs)[at + p.own * o];
       }
+      auto best = std::ranges::min_element(costs);
+      f.best.push_back(static_cast<size_t>(best - costs.begin()));
+      least.costs.push_back(*best);
     }
-    first_options_[folded_.size()] = count(0);
-    remove(v);
-    if (near.empty()) settled_ += least.costs[0];
-    if (near.size() == 1) {
-      for (size_t i = 0; i < least.costs.size(); ++i) costs_.at(near[0])[i] += least.costs[i];
-    }
-    if (near.size() == 2) add_edge(near[0], near[1], std::move(least));
+    for (const Variables& variables : std::set(tables_of_.at(v))) remove(variables);
+    forget(v);
+    add(std::move(least));
     folded_.push_back(std::move(f));
   }
 
+  size_t largest_;
+  std::vector<size_t> counts_;  // options of every variable
   double settled_ = 0;
-  std::map<size_t, std::vector<double>> costs_;
-  std::map<size_t, std::set<size_t>> neighbours_;
-  std::map<std::pair<size_t, size_t>, Table> edges_;  // the smaller variable first
+  std::map<size_t, std::vector<double>> costs_;  // of the variables that are left
+  std::map<Variables, std::vector<double>> tables_;
+  std::map<size_t, std::set<Variables>> tables_of_;
   std::vector<Folded> folded_;
-  std::map<size_t, size_t> first_options_;  // by index into folded_: options of the first neighbour
 };
 
 struct Search {
@@ -195,7 +267,7 @@ struct Search {
     s.fold_all();
     if (best && s.lower_bound() >= best->cost) return;
     if (s.done()) {
-      best = PbqpChoice{s.choices(problem.options.size()), s.settled()};
+      best = PbqpChoice{s.choices(), s.settled()};
       return;
     }
     size_t v = s.most_connected();
@@ -216,7 +288,7 @@ struct Search {
 
 PbqpChoice solve(const Pbqp& problem, size_t budget) {
   Search search{problem, budget, {}};
-  search.descend(State(problem));
+  search.descend(State(problem, budget));
   search.best->exact = search.exact;
   search.best->cost = cost_of(problem, search.best->options);
   return *search.best;

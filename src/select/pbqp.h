@@ -1,7 +1,8 @@
 // Partitioned Boolean quadratic programs: one option for every variable, so that the costs of the
-// options and of the pairs that edges join are least in sum. Variables with at most two
-// neighbours are folded into them, which loses nothing; what is left is decided by branch and
-// bound, exactly unless the budget ends.
+// options and of the pairs that edges join are least in sum. A variable is folded into its
+// neighbours, which loses nothing: for every combination of their options it has a best one. The
+// programs of networks are narrow, so that these tables stay small; where they would not, one
+// variable is decided by branch and bound, exactly unless the budget ends.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,9 @@ struct PbqpChoice {
   bool exact = true;
 };
 
-PbqpChoice solve(const Pbqp& problem, size_t budget = 20'000);  // of branches
+// `budget` is both that of branches and of combinations in one table (of up to two neighbours all
+// are looked at in any case).
+PbqpChoice solve(const Pbqp& problem, size_t budget = 20'000);
 
 double cost_of(const Pbqp& problem, const std::vector<size_t>& options);
 
