@@ -66,27 +66,41 @@ struct CpuProgram::Impl {
   std::vector<std::unique_ptr<OnednnStep>> library;  // of every step that calls it
   IdleInstances idle;
 
+  // The library's first: what it alone reads is let go once it has a copy of its own.
   void load_weights() {
     std::call_once(weights_loaded, [&] {
-      weights = stored_weights(program, program.weights);
       library.resize(program.steps.size());
-      for (size_t s = 0; s < program.steps.size(); ++s) prepare_library(s);
+      std::vector<size_t> users(program.weights.size(), 0);
+      for (const Step& step : program.steps) {
+        for (BufferId b : step.loads) {
+          const Buffer& buffer = program.buffers[b];
+          if (buffer.place == Buffer::Place::weight) ++users[buffer.index];
+        }
+      }
+      for (size_t s = 0; s < program.steps.size(); ++s) prepare_library(s, users);
+      weights = stored_weights(program, program.weights);
     });
   }
 
-  void prepare_library(size_t s) {
+  void prepare_library(size_t s, std::vector<size_t>& users) {
     const Step& step = program.steps[s];
     if (step.kind != Step::Kind::launch || program.kernels[step.kernel].calls.empty()) return;
-    std::vector<const void*> constants;
+    std::vector<Tensor> constants;
+    std::vector<const void*> memory;
     for (BufferId b : step.loads) {
       const Buffer& buffer = program.buffers[b];
       bool constant = buffer.place == Buffer::Place::weight;
-      constants.push_back(constant ? weights[buffer.index].data() : nullptr);
+      constants.push_back(constant ? aligned(program.weights[buffer.index].tensor) : Tensor());
+      memory.push_back(constants.back().data());
     }
-    library[s] = std::make_unique<OnednnStep>(program.kernels[step.kernel].calls, constants);
-    for (BufferId b : step.loads) {
-      const Buffer& buffer = program.buffers[b];
-      if (buffer.place == Buffer::Place::weight) weights[buffer.index].drop_pages();
+    library[s] = std::make_unique<OnednnStep>(program.kernels[step.kernel].calls, memory);
+    for (size_t i = 0; i < step.loads.size(); ++i) {
+      const Buffer& buffer = program.buffers[step.loads[i]];
+      if (buffer.place != Buffer::Place::weight) continue;
+      EMEND_ASSERT(!program.weights[buffer.index].packing, "the library packs weights itself");
+      Tensor& original = program.weights[buffer.index].tensor;
+      original.drop_pages();
+      if (library[s]->packs(static_cast<int64_t>(i)) && --users[buffer.index] == 0) original = {};
     }
   }
 

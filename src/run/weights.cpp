@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>  // for __GLIBC__
+#include <cstring>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -14,7 +15,6 @@
 namespace emend {
 namespace {
 
-// Files put bytes anywhere; compiled loads count on whole elements.
 bool is_aligned(const Tensor& t) {
   auto element = static_cast<uintptr_t>(info(t.dtype()).bits) / 8;
   return element <= 1 ||
@@ -34,6 +34,12 @@ Repacking as_it_is(const Tensor& t) {
 }
 
 }  // namespace
+
+Tensor aligned(const Tensor& t) {
+  if (is_aligned(t)) return t;
+  return Tensor::make(t.dtype(), t.shape(),
+                      [&](std::byte* out) { std::memcpy(out, t.data(), t.bytes().size()); });
+}
 
 std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& weights) {
   constexpr size_t kAlignment = 64;

@@ -7,6 +7,10 @@
 
 namespace emend {
 
+// The tensor, copied if its elements lie across the boundaries that compiled loads count on: files
+// put bytes anywhere.
+Tensor aligned(const Tensor& t);
+
 // One tensor per weight; `weights` keep nothing of what was copied.
 std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& weights);
 

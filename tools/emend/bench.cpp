@@ -19,6 +19,7 @@
 #include "pipeline/compile.h"
 #include "pipeline/memory_limit.h"
 #include "run/measure.h"
+#include "run/onednn.h"
 #include "serve.h"
 #include "values.h"
 #include "verb.h"
@@ -290,6 +291,9 @@ int bench(const Options& o, const Globals& globals) {
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["threads"] = thread_count();
+  bool compiled = std::any_of(entries.begin(), entries.end(),
+                              [](const Entry& e) { return e.program.has_value(); });
+  facts["onednn"] = compiled && onednn_state().loaded;
   facts["models"] = Json::array();
   if (globals.json != "-") {
     print_table(entries, against);
