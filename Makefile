@@ -36,7 +36,7 @@ install: build  ## install the command, the header and the CMake package below P
 	@cmake --build build --target emend_library
 	@cmake --install build --prefix $(PREFIX)
 
-asan:  ## unit, golden and fuzz tests under the address and undefined-behaviour sanitizers
+asan:  ## unit, golden and fuzz tests and generated kernels under the address and undefined-behaviour sanitizers
 	@tools/setup.sh test
 	@cmake --workflow --preset asan
 

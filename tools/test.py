@@ -126,7 +126,7 @@ STEPS = {
     "python": ("tools, and against onnxruntime, PyTorch, onnx", python_tests, "build"),
     "clang": ("src and tools, with clang", clang, None),
     "asan-build": ("address and undefined-behaviour sanitizers", lambda: build("asan"), None),
-    "asan-tests": ("unit, golden and fuzz tests under them", lambda: ctest("build-asan", "unit|golden|fuzz"), "asan-build"),
+    "asan-tests": ("unit, golden, fuzz tests and kernels under them", lambda: ctest("build-asan", "unit|golden|fuzz|generated"), "asan-build"),
 }
 
 
