@@ -158,6 +158,96 @@ std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Devic
   return compile(g, options, report).run(inputs);
 }
 
+namespace {
+
+// A program of the plan whose kernels were all accepted; the plan is what became of it.
+CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, const Target& target,
+                 const CompileFlowOptions& options, CompileReport& facts) {
+  for (;;) {
+    Program program =
+        timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
+    std::optional<CpuProgram> compiled;
+    try {
+      compiled = timed(facts, "compile",
+                       [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
+    } catch (const CompileFailure& e) {
+      facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
+      facts.compiled = false;
+      plan = on_reference(plain, plan);
+      continue;
+    }
+    bool good =
+        timed(facts, "check", [&] { return accept(plain, plan, *compiled, options, facts); });
+    if (good) return *compiled;
+  }
+}
+
+// Prices of what select asks about; nothing where they cannot be measured.
+SelectOptions measured(const Graph& plain, const Partition& partition, const Catalogue& catalogue,
+                       const Target& target, const CompileFlowOptions& options,
+                       CompileReport& facts) {
+  SelectOptions choose;
+  TuneReport tuned;
+  try {
+    choose.price =
+        measured_prices(plain, partition, catalogue, target, *options.prices,
+                        {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+  } catch (const CompileFailure&) {
+    // What cannot be compiled cannot be measured; compiling the program says so.
+  }
+  if (!tuned.not_kept.empty())
+    facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
+  facts.prices_measured = tuned.measured;
+  facts.prices_known = tuned.known;
+  return choose;
+}
+
+// The library's kernels wherever it has one.
+Catalogue library_first(Catalogue catalogue) {
+  for (Kernel& k : catalogue) {
+    bool library = std::ranges::any_of(onednn_catalogue(),
+                                       [&](const Kernel& other) { return other.name == k.name; });
+    if (!library) continue;
+    k.candidates = [offered = std::move(k.candidates)](const Wanted& w, const Target& t) {
+      constexpr double kNext = 1e-3;  // to nothing
+      std::vector<Candidate> candidates = offered(w, t);
+      for (Candidate& c : candidates) c.estimate_s *= kNext;
+      return candidates;
+    };
+  }
+  return catalogue;
+}
+
+// The plan, or what was found to be faster: the library's kernels wherever it has one, or every
+// operator on its own.
+Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Target& target,
+           const CompileFlowOptions& options, CompileReport& facts) {
+  std::vector<RacedPlan> plans{{"chosen", chosen}};
+  Partition single = fuse(plain, {.fuse = false, .target = target});
+  if (onednn_state().loaded) {
+    plans.push_back({"library", select(plain, chosen.partition, library_first(catalogue), target)});
+  }
+  plans.push_back({"unfused", select(plain, std::move(single), catalogue, target)});
+  std::vector<Value> inputs;
+  try {
+    inputs = random_inputs(plain, options.seed);
+    RaceOptions how{.threads = target.threads,
+                    .machine = machine_key(c_prelude(), options.cpu.compile),
+                    .monitor = options.cpu.compile.monitor};
+    auto build = [&](Plan plan) {
+      CompileReport unused;
+      return built(plain, plan, catalogue, target, options, unused);
+    };
+    return plans[fastest_plan(plain, plans, build, inputs, *options.prices, how, &facts.plans)]
+        .plan;
+  } catch (const Error& e) {
+    facts.faults.push_back(str("plans were not raced: ", e.what()));
+    return chosen;
+  }
+}
+
+}  // namespace
+
 CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
   Target target{.vector_bytes = vector_bytes(),
@@ -172,48 +262,22 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   Catalogue catalogue = within_memory(catalogue_here(), plain, partition, options.memory);
   SelectOptions choose;
   if (options.prices) {
-    timed(facts, "measure", [&] {
-      TuneReport tuned;
-      try {
-        choose.price =
-            measured_prices(plain, partition, catalogue, target, *options.prices,
-                            {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
-      } catch (const CompileFailure&) {
-        // What cannot be compiled cannot be measured; compiling the program says so below.
-      }
-      if (!tuned.not_kept.empty())
-        facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
-      facts.prices_measured = tuned.measured;
-      facts.prices_known = tuned.known;
-      return 0;
-    });
+    choose = timed(facts, "measure",
+                   [&] { return measured(plain, partition, catalogue, target, options, facts); });
   }
   Plan plan = timed(facts, "select",
                     [&] { return select(plain, std::move(partition), catalogue, target, choose); });
-  for (;;) {
-    Program program =
-        timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
-    require_memory(program);
-    std::optional<CpuProgram> compiled;
-    try {
-      compiled = timed(facts, "compile",
-                       [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
-    } catch (const CompileFailure& e) {
-      facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
-      facts.compiled = false;
-      plan = on_reference(plain, plan);
-      continue;
-    }
-    bool good =
-        timed(facts, "check", [&] { return accept(plain, plan, *compiled, options, facts); });
-    if (!good) continue;
-    facts.groups = plan.partition.groups.size();
-    facts.on_reference = fallbacks(plain, plan.partition);
-    plain = {};
-    timed(facts, "weights", [&] { return compiled->load_weights(), 0; });
-    if (report) *report = std::move(facts);
-    return *compiled;
+  if (options.prices) {
+    plan = timed(facts, "race",
+                 [&] { return raced(plain, std::move(plan), catalogue, target, options, facts); });
   }
+  CpuProgram program = built(plain, plan, catalogue, target, options, facts);
+  facts.groups = plan.partition.groups.size();
+  facts.on_reference = fallbacks(plain, plan.partition);
+  plain = {};
+  timed(facts, "weights", [&] { return program.load_weights(), 0; });
+  if (report) *report = std::move(facts);
+  return program;
 }
 
 }  // namespace emend

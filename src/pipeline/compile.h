@@ -6,6 +6,7 @@
 #include "cost/price_list.h"
 #include "ir/graph.h"
 #include "kernels/kernel.h"
+#include "pipeline/race.h"
 #include "run/cpu.h"
 
 namespace emend {
@@ -21,6 +22,7 @@ struct CompileReport {
   std::vector<Fallback> on_reference;
   size_t prices_measured = 0, prices_known = 0;
   int kernels_checked = 0, kernels_known = 0;
+  std::vector<PlanTime> plans;  // those that were raced, where prices are measured
   bool compiled = true;  // false: no kernel could be compiled, and the reference does everything
   // Kernels that were refused or could not be had, and what took their place.
   std::vector<std::string> faults;

@@ -174,6 +174,13 @@ Json facts_of(const Entry& e) {
   j["code_bytes"] = e.program->code_bytes();
   j["prices_measured"] = e.report.prices_measured;
   j["prices_known"] = e.report.prices_known;
+  j["plans"] = Json::array();
+  for (const PlanTime& p : e.report.plans) {
+    Json& plan = j["plans"].push(Json::object());
+    plan["name"] = p.name;
+    plan["ms"] = p.ms;
+    plan["used"] = p.used;
+  }
   add_fallbacks(j, e.report);
   return j;
 }
@@ -248,6 +255,21 @@ void print_memory(const std::vector<Entry>& entries, double peak) {
   std::cout << "peak memory of the process: " << bytes_text(peak) << '\n';
 }
 
+// What --tune let run against each other.
+void print_plans(const std::vector<Entry>& entries) {
+  for (const Entry& e : entries) {
+    if (e.report.plans.empty()) continue;
+    std::cout << e.path << ": plans";
+    const char* separator = " ";
+    for (const PlanTime& p : e.report.plans) {
+      std::cout << separator << p.name << ' ' << ms_text(p.ms) << " ms"
+                << (p.used ? " (used)" : "");
+      separator = ", ";
+    }
+    std::cout << '\n';
+  }
+}
+
 void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout << "steps of " << e.path << "\n         ms   share  what\n";
   for (const StepTime& t : times)
@@ -298,6 +320,7 @@ int bench(const Options& o, const Globals& globals) {
   if (globals.json != "-") {
     print_table(entries, against);
     print_memory(entries, peak);
+    print_plans(entries);
   }
   for (const Entry& e : entries) {
     Json& j = facts["models"].push(facts_of(e));
