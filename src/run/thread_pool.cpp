@@ -9,7 +9,7 @@ inline void relax() {
 #endif
 }
 
-constexpr int kSpins = 1 << 14;             // before a waiting thread lets others run
+constexpr int kSpins = 1 << 12;             // before a waiting thread lets others run
 constexpr int kSpinsBeforeSleep = 1 << 16;  // some milliseconds
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "run/onednn.h"
 #include "verb.h"
 
 namespace emend {
@@ -72,6 +73,11 @@ std::vector<Finding> examine() {
   all.push_back(
       {"C compiler", cc.empty() ? "none" : cc,
        cc.empty() ? "without cc no kernels can be compiled; models run on the interpreter" : ""});
+  const OnednnState& onednn = onednn_state();
+  all.push_back({"oneDNN", onednn.text,
+                 onednn.loaded ? ""
+                               : "without it convolutions run on generated kernels only; the wheel "
+                                 "onednn-cpu-gomp has it, EMEND_ONEDNN names libdnnl.so.3"});
   bool gpu = std::filesystem::exists("/dev/nvidiactl");
   all.push_back({"GPU", gpu ? "NVIDIA" : "none", gpu ? "" : "models run on the CPU"});
   return all;
