@@ -240,6 +240,9 @@ Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Ta
     };
     return plans[fastest_plan(plain, plans, build, inputs, *options.prices, how, &facts.plans)]
         .plan;
+  } catch (const CompileFailure&) {
+    // What cannot be compiled cannot run; compiling the program says so.
+    return chosen;
   } catch (const Error& e) {
     facts.faults.push_back(str("plans were not raced: ", e.what()));
     return chosen;
