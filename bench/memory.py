@@ -2,9 +2,9 @@
 """What a start costs and what a process holds: what `make bench-memory` runs, over the models of the zoo or those named.
 
 Every model is started twice, the second time with its kernels in the cache, and that one counts. The peak of the process, less a
-constant for what is no model (PROCESS: Emend's own code and tables, the graph, the compiled kernels; ONEDNN: that library's code, generated and
-tables, where it is loaded), may be at most 1.15 times the weights as the plan stores them plus the lower bound on what is alive at one
-step; weights as stored at most 4 times those of the model; the start at most 0.5 s besides reading and packing the weights.
+constant for what is no model (PROCESS: Emend's own code and tables, the graph, the compiled kernels; ONEDNN: that library's code, what it
+generates, and its tables, where it is loaded), may be at most 1.15 times the weights as the plan stores them plus the lower bound on what
+is alive at one step; weights as stored at most 4 times those of the model; the start at most 0.5 s besides reading and packing weights.
 """
 import argparse, json, pathlib, subprocess, sys
 

@@ -484,6 +484,11 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   std::vector<Candidate> all;
   int64_t width = target.vector_bytes / 4;
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
+  auto can_pack = [&](const Side& s) {
+    return wanted.constant[static_cast<size_t>(c->load(s).buffer)] && panels(*c, s, group, 1);
+  };
+  const bool first_ahead = can_pack(c->first), second_ahead = can_pack(c->second);
+  auto ahead = [&](const Side& s) { return &s == &c->first ? first_ahead : second_ahead; };
   for (bool swapped : {false, true}) {
     const Side& scalar = swapped ? c->second : c->first;
     const Side& vector = swapped ? c->first : c->second;
@@ -494,18 +499,8 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
         Config f{swapped, rows, vectors};
         cut_into_tasks(f, *c, scalar, vector, vectors * width, target.threads);
         Candidate candidate{.kernel = "contract", .config = to_attrs(f), .layouts = wanted.layouts};
-        candidate.packing.resize(group.inputs.size());
-        auto pack = [&](const Side& side, int64_t to) {
-          auto b = static_cast<size_t>(c->load(side).buffer);
-          if (!wanted.constant[b]) return false;
-          auto graph = panels(*c, side, group, to);
-          if (graph) candidate.packing[b] = std::move(*graph);
-          return graph.has_value();
-        };
-        bool vector_ahead = pack(vector, vectors * width);
-        bool scalar_ahead = pack(scalar, rows);
-        candidate.estimate_s = estimate(f, *c, scalar, vector, width, vector_ahead,
-                                        !scalar_ahead && !is_direct(*c, scalar), target);
+        candidate.estimate_s = estimate(f, *c, scalar, vector, width, ahead(vector),
+                                        !ahead(scalar) && !is_direct(*c, scalar), target);
         all.push_back(std::move(candidate));
       }
     }
@@ -514,6 +509,18 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     return a.estimate_s < b.estimate_s;
   });
   if (all.size() > 8) all.resize(8);
+  // Graphs only for those that are left.
+  for (Candidate& candidate : all) {
+    auto f = candidate.config.as<Config>();
+    candidate.packing.resize(group.inputs.size());
+    auto pack = [&](const Side& side, int64_t to) {
+      if (!ahead(side)) return;
+      candidate.packing[static_cast<size_t>(c->load(side).buffer)] =
+          panels(*c, side, group, to).value();
+    };
+    pack(c->first, f.swapped ? f.vectors * width : f.rows);
+    pack(c->second, f.swapped ? f.rows : f.vectors * width);
+  }
   return all;
 }
 
