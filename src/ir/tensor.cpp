@@ -21,10 +21,15 @@ std::shared_ptr<void> zeroed(size_t size) {
   std::shared_ptr<void> owner;
   if (size < kLarge) {
     owner.reset(std::calloc(size ? size : 1, 1), std::free);
-  } else if (void* p =
-                 ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-             p != MAP_FAILED) {
-    owner.reset(p, [size](void* start) { ::munmap(start, size); });
+  } else {
+    // With a margin that may be read, see run/pages.h.
+    constexpr size_t kMargin = 4096;
+    size_t room = size + 2 * kMargin;
+    void* p = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p != MAP_FAILED) {
+      owner.reset(static_cast<std::byte*>(p) + kMargin,
+                  [room](void* data) { ::munmap(static_cast<std::byte*>(data) - kMargin, room); });
+    }
   }
   if (!owner) throw Error(str("no memory for a tensor of ", bytes_text(static_cast<double>(size))));
   return owner;

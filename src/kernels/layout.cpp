@@ -46,7 +46,7 @@ Layout channels_last(const Dims& shape) {
   if (shape.size() < 3) return {};
   bool one_channel = shape[1] == 1;
   bool one_place = std::all_of(shape.begin() + 2, shape.end(), [](int64_t n) { return n == 1; });
-  if (one_channel || one_place) return {};
+  if (one_channel || one_place || count(shape) == 0) return {};
   Layout l;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (d != 1) l.order.push_back(static_cast<int64_t>(d));
