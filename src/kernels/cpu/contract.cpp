@@ -448,13 +448,17 @@ void cut_into_tasks(Config& f, const Contraction& c, const Side& scalar, const S
 }
 
 double estimate(const Config& f, const Contraction& c, const Side& scalar, const Side& vector,
-                int64_t width, bool vector_ahead, bool scalar_packed, const Target& target) {
+                int64_t width, bool vector_ahead, bool scalar_packed, bool scalar_direct,
+                const Target& target) {
   int64_t nr = f.vectors * width;
   auto padded = [](int64_t n, int64_t to) { return static_cast<double>(blocks(n, to) * to); };
   auto depth = static_cast<double>(c.depth), batches = static_cast<double>(c.batches);
   double m = padded(scalar.extent, f.rows), n = padded(vector.extent, nr);
   // Fewer sums than the pipeline is deep leave it waiting.
   double busy = std::min(1.0, static_cast<double>(f.rows * f.vectors) / 8);
+  // Every row that is read where it stands has a pointer of its own, and those are few.
+  constexpr int64_t kPointers = 10;
+  if (scalar_direct && f.rows > kPointers) busy *= 0.6;
   double seconds = 2 * batches * m * n * depth / (target.peak_flops * 0.95 * busy);
   auto threads = static_cast<double>(target.threads);
   double chunks_m = static_cast<double>(blocks(blocks(scalar.extent, f.rows), f.blocks_m));
@@ -499,8 +503,9 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
         Config f{swapped, rows, vectors};
         cut_into_tasks(f, *c, scalar, vector, vectors * width, target.threads);
         Candidate candidate{.kernel = "contract", .config = to_attrs(f), .layouts = wanted.layouts};
+        bool direct = !ahead(scalar) && is_direct(*c, scalar);
         candidate.estimate_s = estimate(f, *c, scalar, vector, width, ahead(vector),
-                                        !ahead(scalar) && !is_direct(*c, scalar), target);
+                                        !ahead(scalar) && !direct, direct, target);
         all.push_back(std::move(candidate));
       }
     }

@@ -14,7 +14,21 @@ namespace {
 struct RowShape {
   int lane = -1;
   int64_t chunk = 1;
+  // Neighbours of what the lanes stride over lie along the next iterator of the space: it runs
+  // before the next chunk does, so that what one read brought into the cache serves the following.
+  bool turned = false;
 };
+
+// Loads walk across memory along the lanes and along it one iterator further out.
+bool is_turned(const Nest& nest) {
+  if (nest.space.size() < 2) return false;
+  int lane = nest.space.back(), next = nest.space[nest.space.size() - 2];
+  return std::ranges::any_of(nest.values, [&](const NestValue& v) {
+    if (v.kind != NestValue::Kind::load) return false;
+    auto across = nest.math.stride(v.at, lane), along = nest.math.stride(v.at, next);
+    return across && *across > 16 && along && *along == 1;
+  });
+}
 
 // Lanes are the innermost iterator of the space, unless reductions read memory in order along their
 // own iterators and across it along the lanes.
@@ -52,6 +66,9 @@ RowShape shape_of(const Nest& nest, const Target& target) {
     int64_t limit = rows ? 1024 : 8192;
     int64_t pieces = std::max<int64_t>(1, 4 * target.threads / outer);
     shape.chunk = std::min({extent, limit, std::max<int64_t>(64, (extent + pieces - 1) / pieces)});
+    constexpr int64_t kLines = 64;  // of the first-level cache, of which there are 512
+    shape.turned = is_turned(nest) && extent > kLines;
+    if (shape.turned) shape.chunk = kLines;
   }
   return shape;
 }
@@ -111,13 +128,22 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
   std::string text =
       str("void ENTRY(void* const* buffers, int64_t first, int64_t last, ", "int32_t* fault) {\n",
           declare_buffers(group), "for (int64_t task = first; task < last; ++task) {\n");
+  // Digits of a task: all of outer, then the piece; turned, the innermost of outer comes last.
+  std::vector<int> after;
+  if (shape.turned && pieces > 1) {
+    after = {outer.back()};
+    outer.pop_back();
+  }
+  int64_t inner = after.empty() ? 1 : nest.math.extent(after[0]);
+  text += declare_digits(nest, after, str("task % ", inner));
   if (pieces > 1) {
-    text += str("const int64_t lo = task % ", pieces, " * ", shape.chunk, ", hi = lo + ",
-                shape.chunk, " < ", lanes, " ? lo + ", shape.chunk, " : ", lanes, ";\n");
+    text +=
+        str("const int64_t lo = task / ", inner, " % ", pieces, " * ", shape.chunk, ", hi = lo + ",
+            shape.chunk, " < ", lanes, " ? lo + ", shape.chunk, " : ", lanes, ";\n");
   } else if (shape.lane >= 0) {
     text += str("enum { lo = 0, hi = ", lanes, " };\n");
   }
-  text += declare_digits(nest, outer, pieces > 1 ? str("task / ", pieces) : "task");
+  text += declare_digits(nest, outer, str("task / ", pieces * inner));
   text += RowPrinter(nest, group, shape.lane, shape.chunk).print() + "}\n}\n";
   return named_kernel(std::move(text), points * pieces);
 }
