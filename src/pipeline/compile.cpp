@@ -54,17 +54,39 @@ Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& g
   return out;
 }
 
+// The same without any kernel.
+Plan on_reference(const Graph& g, const Plan& plan, const char* reason) {
+  std::set<size_t> kernels;
+  for (size_t k = 0; k < plan.choices.size(); ++k) {
+    if (!plan.partition.groups[k].host) kernels.insert(k);
+  }
+  return without_kernels(g, plan, kernels, reason);
+}
+
+// On random inputs; on those that are there where random ones do not serve, because they cannot be
+// drawn or the program refuses them.
+KernelChecks check_somehow(const Graph& g, const CpuProgram& compiled,
+                           const CompileFlowOptions& options) {
+  try {
+    return check_kernels(g, compiled, random_inputs(g, options.seed), options.accuracy);
+  } catch (const Error&) {
+    if (options.inputs.empty()) throw;
+  }
+  return check_kernels(g, compiled, options.inputs, options.accuracy);
+}
+
 // Checks every kernel; those that fail are replaced in the plan, by the plain template or, if it is
-// that one, by the reference.
+// that one, by the reference. What cannot be checked is not used.
 bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
             const CompileFlowOptions& options, CompileReport& facts) {
+  if (compiled.program().kernels.empty()) return true;
   KernelChecks checks;
   try {
-    auto inputs = random_inputs(g, options.seed);
-    checks = check_kernels(g, compiled, inputs, options.accuracy);
+    checks = check_somehow(g, compiled, options);
   } catch (const Error& e) {
-    facts.faults.push_back(str("kernels were not checked: ", e.what()));
-    return true;
+    facts.faults.push_back(str("kernels could not be checked, and are not used: ", e.what()));
+    plan = on_reference(g, plan, "its kernel could not be checked");
+    return false;
   }
   facts.kernels_checked += checks.checked;
   facts.kernels_known = checks.known;
@@ -91,15 +113,6 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
   }
   if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
   return checks.faults.empty();
-}
-
-// The same without any kernel, since none could be compiled.
-Plan on_reference(const Graph& g, const Plan& plan) {
-  std::set<size_t> kernels;
-  for (size_t k = 0; k < plan.choices.size(); ++k) {
-    if (!plan.partition.groups[k].host) kernels.insert(k);
-  }
-  return without_kernels(g, plan, kernels, "its kernel could not be compiled");
 }
 
 std::vector<Fallback> fallbacks(const Graph& g, const Partition& partition) {
@@ -154,6 +167,7 @@ std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Devic
   }
   CompileFlowOptions options;
   options.memory = memory;
+  options.inputs.assign(inputs.begin(), inputs.end());
   options.cpu.compile.monitor = monitor;
   return compile(g, options, report).run(inputs);
 }
@@ -173,7 +187,7 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
     } catch (const CompileFailure& e) {
       facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
       facts.compiled = false;
-      plan = on_reference(plain, plan);
+      plan = on_reference(plain, plan, "its kernel could not be compiled");
       continue;
     }
     bool good =

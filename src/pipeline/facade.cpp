@@ -164,12 +164,14 @@ Device device_of(const RunOptions& o) {
 }
 
 // The program for these options, compiled now if it is the first time.
-CpuProgram program_of(const Network::Impl& impl, const RunOptions& o, RunReport& told) {
+CpuProgram program_of(const Network::Impl& impl, const RunOptions& o,
+                      const std::vector<Value>& inputs, RunReport& told) {
   auto prepared = impl.programs.get(o);
   std::lock_guard guard(prepared->lock);
   if (!prepared->program) {
     CompileFlowOptions how;
     how.accuracy = o.accuracy;
+    how.inputs = inputs;
     how.cpu.threads = o.threads;
     prepared->program = compile(impl.model.graph, how, &prepared->report);
     told.compiled_now = true;
@@ -191,7 +193,7 @@ std::map<std::string, Array> run(const Network& network, const std::map<std::str
   RunReport told;
   std::vector<Value> outputs;
   if (device == Device::cpu && options.accuracy > 0) {
-    outputs = program_of(network.impl(), options, told).run(values);
+    outputs = program_of(network.impl(), options, values, told).run(values);
   } else {
     outputs = evaluate(g, values);
   }

@@ -61,6 +61,42 @@ TEST(Compile, AStepThatFailsEndsTheRunOnEveryThread) {
   for (int i = 0; i < 500; ++i) EXPECT_THROW(program.run(inputs), Error);
 }
 
+// Nobody can draw a sequence; given ones serve, and without them no kernel is used unchecked.
+TEST(Compile, KernelsThatCannotBeCheckedAreNotUsed) {
+  Graph g = parse_graph(R"(graph(s: seq(f32[4]), x: f32[4]) {
+    return add(add(x, x), sequence_at(s, constant i64[]{0}))
+  })");
+  std::vector<double> ones(4, 1);
+  Tensor one = Tensor::of_reals(DType::f32, {4}, ones);
+  std::vector<Value> inputs = {Value::sequence({Value(one)}), Value(one)};
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  CompileReport report;
+  EXPECT_EQ(compile(g, options, &report).run(inputs), evaluate(g, inputs));
+  ASSERT_EQ(report.faults.size(), 1u);
+  EXPECT_NE(report.faults[0].find("could not be checked, and are not used"), std::string::npos);
+  EXPECT_EQ(report.on_reference.size(), report.groups);
+  options.inputs = inputs;
+  EXPECT_EQ(compile(g, options, &report).run(inputs), evaluate(g, inputs));
+  EXPECT_TRUE(report.faults.empty());
+  EXPECT_LT(report.on_reference.size(), report.groups);
+}
+
+// Random indices lie anywhere; the kernels were seen all the same.
+TEST(Compile, IndicesOutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
+  Graph g = parse_graph("graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }");
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.seed = 3;
+  CompileReport report;
+  CpuProgram program = compile(g, options, &report);
+  EXPECT_EQ(report.faults, std::vector<std::string>());
+  EXPECT_EQ(report.kernels_checked, 1);
+  EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
+}
+
 TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {
   Graph g = parse_graph("graph(x: f32[4,5], y: f32[5,3]) { return relu(matmul(x, y)) }");
   Scratch scratch;

@@ -82,6 +82,7 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
   CompileFlowOptions options;
   options.cpu.compile.monitor = globals.monitor;
   options.memory = o.memory;
+  options.inputs = e.inputs;
   if (o.tune) options.prices = price_list(globals);
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
