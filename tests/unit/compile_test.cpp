@@ -1,6 +1,10 @@
 #include "pipeline/compile.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
 
 #include "equiv/compare.h"
 #include "ops/evaluate.h"
@@ -95,6 +99,87 @@ TEST(Compile, IndicesOutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
   EXPECT_EQ(report.faults, std::vector<std::string>());
   EXPECT_EQ(report.kernels_checked, 1);
   EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
+}
+
+// A page that nobody may read lies before every operand and another behind it, where no operand
+// needs to be read beyond its ends. Concatenations are loads behind masks; a vector of known length
+// that is masked in part must not be loaded whole, and an index that data names must not be
+// followed outside, mask or no mask.
+class FencedRun {
+ public:
+  explicit FencedRun(const char* text) : graph(parse_graph(text)) {
+    options.cpu.compile.cache = scratch.folder();
+    options.cpu.threads = 1;
+  }
+  ~FencedRun() {
+    for (auto [at, bytes] : mapped_) ::munmap(at, bytes);
+  }
+  // The bytes stand at the beginning of readable memory, or at its end.
+  Tensor fenced(const Tensor& t, bool at_the_end) {
+    auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    size_t bytes = t.bytes().size(), inner = (bytes + page - 1) / page * page;
+    void* all = ::mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(all, MAP_FAILED);
+    mapped_.emplace_back(all, inner + 2 * page);
+    auto* begin = static_cast<std::byte*>(all) + page;
+    EXPECT_EQ(::mprotect(begin, inner, PROT_READ | PROT_WRITE), 0);
+    std::byte* at = begin + (at_the_end ? inner - bytes : 0);
+    std::memcpy(at, t.data(), bytes);
+    return Tensor(t.dtype(), t.shape(), nullptr, {at, bytes});
+  }
+  void expect_right(const std::vector<Value>& plain) {
+    CpuProgram program = compile(graph, options);
+    for (bool at_the_end : {false, true}) {
+      std::vector<Value> inputs;
+      for (const Value& v : plain) inputs.emplace_back(fenced(v.tensor, at_the_end));
+      auto worst = worst_difference(graph, evaluate(graph, plain), program.run(inputs));
+      EXPECT_LT(worst.rel, 1e-6);
+    }
+  }
+
+  Graph graph;
+  CompileFlowOptions options;
+  Scratch scratch;
+
+ private:
+  std::vector<std::pair<void*, size_t>> mapped_;
+};
+
+TEST(Compile, MaskedLoadsStayInsideTheirOperands) {
+  for (int n : {1, 2, 3, 5, 8, 13}) {
+    std::string text = str("graph(x: f32[6,", n, "], y: f32[6,", n, "], z: f32[6,4]) { ",
+                           "return concat[axis=1](mul(x, y), add(x, y), tanh(z)) }");
+    FencedRun run(text.c_str());
+    run.expect_right(random_inputs(run.graph, 1));
+  }
+}
+
+TEST(Compile, MaskedLoadsOfKnownLengthAreNotLoadedWhole) {
+  FencedRun run(
+      R"(graph(c: f32[50,2], s: f32[50,2], p: i64[2,3], x: f32[2,3,4,2], y: f32[2,3,4,2], z: f32[2,3,4,4]) {
+    %6 = reshape[shape=[2,3,1,2]](gather[axis=0](c, p))
+    %7 = reshape[shape=[2,3,1,2]](gather[axis=0](s, p))
+    %8 = sub(mul(%6, x), mul(%7, y))
+    %9 = add(mul(%7, x), mul(%6, y))
+    return transpose[perm=[0,2,1,3]](concat[axis=-1](concat[axis=-1](%8, %9), z))
+  })");
+  run.expect_right(random_inputs(run.graph, 1));
+}
+
+TEST(Compile, IndicesBehindAMaskAreNotFollowedOutside) {
+  FencedRun run(R"(graph(x: f32[4,2], i: i64[6], z: f32[6,2]) {
+    return concat[axis=1](mul(gather[axis=0](x, i), z), tanh(z))
+  })");
+  auto inputs = random_inputs(run.graph, 1);
+  inputs[1] = Tensor::of_ints({0, 1, 2, 3, -1, -4});
+  run.expect_right(inputs);
+  CpuProgram program = compile(run.graph, run.options);
+  inputs[0] = run.fenced(inputs[0].tensor, true);
+  inputs[1] = Tensor::of_ints({0, 1, int64_t{1} << 40, -(int64_t{1} << 40), 4, -5});
+  try {
+    program.run(inputs);  // no crash: an error, or zeros where the mask is
+  } catch (const Error&) {
+  }
 }
 
 TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {

@@ -232,14 +232,22 @@ std::string RowPrinter::index(const Linear& e) {
   });
 }
 
+// Data may name any place, whatever range is expected of it.
+bool RowPrinter::named_by_data(const Bound& b) const {
+  bool named = false;
+  nest_.math.visit(b.at, [&](int a) { named |= nest_.math.atom(a).kind == Atom::Kind::value; });
+  return named;
+}
+
 std::string RowPrinter::load(int v) {
   const NestValue& u = value(v);
   std::string at = index(u.at), condition;
   for (const Bound& b : u.bounds) {
     std::string i = index(b.at);
     auto [low, high] = nest_.math.range(b.at);
-    if (low < 0 || u.faults) condition += str(condition.empty() ? "" : " && ", i, " >= 0");
-    if (high >= b.extent || u.faults) {
+    bool always = u.faults || named_by_data(b);
+    if (low < 0 || always) condition += str(condition.empty() ? "" : " && ", i, " >= 0");
+    if (high >= b.extent || always) {
       condition += str(condition.empty() ? "" : " && ", i, " < ", b.extent);
     }
   }
@@ -354,6 +362,9 @@ std::string RowPrinter::clipped(const NestValue& reduction) {
     const NestValue& u = value(v);
     if (u.kind != NestValue::Kind::load || u.bounds.empty()) continue;
     if (u.faults || u.outside != idle) return "";
+    for (const Bound& b : u.bounds) {
+      if (named_by_data(b)) return "";
+    }
     bounds.insert(bounds.end(), u.bounds.begin(), u.bounds.end());
     inside.insert(v);
   }

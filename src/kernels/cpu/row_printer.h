@@ -51,6 +51,7 @@ class RowPrinter {
   std::string use(int v);
   std::string compute(int v);
   std::string index(const Linear& e);
+  bool named_by_data(const Bound& b) const;
   std::string load(int v);
   std::string clipped(const NestValue& reduction);
   std::string body(const NestValue& u, const std::string& name);
