@@ -189,7 +189,10 @@ NodeId pointwise(GraphBuilder& b, Rng& rng) {
   };
   NodeId x = b.input("x", Type::tensor(dtype, shape));
   for (int64_t n = rng.between(1, 3); n > 0; --n) x = b.op(rng.pick(kBinary), {x, operand("y")});
-  if (rng.between(0, 2) == 0) x = b.op("where", {b.op("less", {x, operand("y")}), x, operand("z")});
+  if (rng.between(0, 2) == 0) {
+    // What is compared was not rounded: no choice is tipped by it.
+    x = b.op("where", {b.op("less", {operand("u"), operand("v")}), x, operand("z")});
+  }
   if (rng.between(0, 3) == 0) x = b.op("cast", {x}, Attrs({{"to", rng.pick(kTypes)}}));
   return x;
 }
@@ -202,11 +205,11 @@ NodeId gather(GraphBuilder& b, Rng& rng) {
   NodeId x = b.input("x", f32(shape));
   Dims chosen;
   for (int64_t i = rng.between(0, 2); i > 0; --i) chosen.push_back(rng.between(1, 20));
-  if (rng.between(0, 1)) {
+  bool elements = rng.between(0, 1);
+  if (elements) {
     chosen = shape;
     chosen[static_cast<size_t>(axis)] = rng.between(1, 20);
   }
-  bool elements = chosen.size() == shape.size();
   // Indices are drawn below the extent that the name says.
   NodeId index =
       b.input(str("index", shape[static_cast<size_t>(axis)]), Type::tensor(DType::i64, chosen));
