@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "kernels/cpu/c_code.h"
@@ -33,6 +34,7 @@ struct Stage {
 struct Chain {
   NodeId nucleus;
   std::vector<Stage> stages;
+  std::set<NodeId> turned;  // transposes of matrices that are loaded
 };
 
 std::optional<Stage> unary_stage(const Node& n) {
@@ -104,6 +106,11 @@ std::vector<Stage> stages_of(const Graph& group, NodeId n, NodeId at, const Side
   return {*stage};
 }
 
+bool is_turned_input(const Graph& group, const Node& node) {
+  return op_def(node).name == "transpose" && node.attrs.get<Dims>("perm") == Dims{1, 0} &&
+         input_number(group, node.args[0]);
+}
+
 std::optional<Chain> chain_of(const Graph& group, std::string_view nucleus) {
   Chain chain;
   SideSums sides;
@@ -118,6 +125,8 @@ std::optional<Chain> chain_of(const Graph& group, std::string_view nucleus) {
       if (found) return std::nullopt;
       found = true;
       chain.nucleus = at = n;
+    } else if (is_turned_input(group, node)) {
+      chain.turned.insert(n);
     } else if (auto side = side_sum(group, node)) {
       sides[n] = std::move(*side);
     } else {
@@ -324,6 +333,7 @@ struct MatmulGroup {
   Chain chain;
   int64_t a = 0, b = 0;
   int64_t batch = 1, m = 1, k = 1, n = 1;
+  bool turned = false;  // the right factor is loaded as [n, k]
   bool shared = false;  // one right factor for the whole batch, which then counts as rows
 };
 
@@ -331,9 +341,11 @@ std::optional<MatmulGroup> matmul_in(const Graph& group) {
   auto chain = chain_of(group, "matmul");
   if (!chain) return std::nullopt;
   const Node& node = group.nodes[chain->nucleus];
-  auto a = input_number(group, node.args[0]), b = input_number(group, node.args[1]);
+  bool turned = chain->turned.count(node.args[1]) > 0;
+  NodeId factor = turned ? group.nodes[node.args[1]].args[0] : node.args[1];
+  auto a = input_number(group, node.args[0]), b = input_number(group, factor);
   if (!a || !b) return std::nullopt;
-  MatmulGroup g{std::move(*chain), *a, *b};
+  MatmulGroup g{.chain = std::move(*chain), .a = *a, .b = *b, .turned = turned};
   const Dims &left = group.type(node.args[0]).shape, &right = group.type(node.args[1]).shape;
   if (left.size() < 2 || right.size() < 2) return std::nullopt;
   Dims outer(left.begin(), left.end() - 2), other(right.begin(), right.end() - 2);
@@ -384,7 +396,7 @@ LibraryCall product_call(const Graph& group, const MatmulGroup& g, int64_t image
   LibraryCall call{.what = LibraryCall::What::matmul, .pack = pack};
   int64_t rows = to - from, first = image * g.m + from;
   call.in = {g.a, first * g.k, {rows, g.k}, {g.k, 1}};
-  call.weights = {g.b, image * g.k * g.n, {g.k, g.n}, {g.n, 1}};
+  call.weights = {g.b, image * g.k * g.n, {g.k, g.n}, g.turned ? Dims{1, g.k} : Dims{g.n, 1}};
   call.out = {static_cast<int64_t>(group.inputs.size()), first * g.n, {rows, g.n}, {g.n, 1}};
   for (const Stage& s : g.chain.stages) {
     CallEpilogue e{s.kind, s.a, s.b, {}};
