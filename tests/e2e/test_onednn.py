@@ -16,7 +16,7 @@ def bench(emend, model, **environment):
     assert done.returncode == 0, done.stderr
     [facts] = json.loads(done.stdout)["models"]
     assert facts["max_rel_err"] < 1e-5
-    return [step["kernel"].partition("[")[0] for step in facts["steps"]]
+    return [step["kernel"].partition("[")[0].partition(" ")[0] for step in facts["steps"]]
 
 
 def finding(emend, **environment):
