@@ -492,6 +492,21 @@ TEST_P(Kernels, AgreeWithTheReference) {
   EXPECT_GT(tried["rows"], cases() / 4);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+// The sanitizer does watch generated code.
+TEST(Watched, AReadBesideAnOperandIsFound) {
+  KernelCode planted{.text =
+                         "void planted(void* const* b, int64_t first, int64_t last, int32_t* "
+                         "fault) { ((float*)b[1])[0] = ((float*)b[0])[4]; }\n",
+                     .entry = "planted"};
+  CompiledKernels compiled = compile_kernels(std::span(&planted, 1), c_prelude(), options_for(64));
+  Block from(4 * sizeof(float)), to(sizeof(float));
+  void* at[] = {from.data(), to.data()};
+  int32_t fault = 0;
+  EXPECT_DEATH(compiled.functions[0](at, 0, 1, &fault), "heap-buffer-overflow");
+}
+#endif
+
 std::vector<Param> params() {
   std::vector<Param> all;
   for (int vector_bytes : {64, 32, 16}) {
