@@ -180,6 +180,7 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
   for (;;) {
     Program program =
         timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
+    require_memory(program);
     std::optional<CpuProgram> compiled;
     try {
       compiled = timed(facts, "compile",
