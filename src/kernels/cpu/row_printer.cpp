@@ -366,7 +366,8 @@ std::string RowPrinter::clipped(const NestValue& reduction) {
       if (named_by_data(b)) return "";
     }
     bounds.insert(bounds.end(), u.bounds.begin(), u.bounds.end());
-    inside.insert(v);
+    // What is the same for all lanes is loaded before them, whether or not any is inside.
+    if (depends(v, lane_)) inside.insert(v);
   }
   if (bounds.empty()) return "";
   auto text = declare_inside(nest_, bounds, lane_);
