@@ -459,6 +459,8 @@ double estimate(const Config& f, const Contraction& c, const Side& scalar, const
   // Every row that is read where it stands has a pointer of its own, and those are few.
   constexpr int64_t kPointers = 10;
   if (scalar_direct && f.rows > kPointers) busy *= 0.6;
+  // A register of the vector side is loaded for few sums only.
+  if (scalar.extent >= 6 && f.rows < 6) busy *= 0.8;
   double seconds = 2 * batches * m * n * depth / (target.peak_flops * 0.95 * busy);
   auto threads = static_cast<double>(target.threads);
   double chunks_m = static_cast<double>(blocks(blocks(scalar.extent, f.rows), f.blocks_m));
@@ -470,6 +472,10 @@ double estimate(const Config& f, const Contraction& c, const Side& scalar, const
     seconds += batches * n * depth * chunks_m / (rate * threads);
   }
   if (scalar_packed) seconds += batches * m * depth * chunks_n / (kPackRate * threads);
+  // Rows that the second-level cache does not hold are read again for every panel.
+  constexpr double kCached = 600e3, kShared = 20e9;  // bytes; bytes/s and thread
+  double bytes = static_cast<double>(f.blocks_m * f.rows) * depth * 4;
+  if (bytes > kCached) seconds += batches * m * depth * 4 * chunks_n / (kShared * threads);
   // The epilogue runs along the iterator that memory is written in the order of; across the sums'
   // rows its lanes are few and far apart.
   int last = c.nest.space.empty() ? -1 : c.nest.space.back();
