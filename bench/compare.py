@@ -38,10 +38,10 @@ def measure_limits(machine, out):
         machine[key] = max(machine[key], limits[key])
 
 
-def versions(emend):
+def versions(emend, runtimes):
     names = {"onnxruntime": "onnxruntime", "openvino": "openvino", "torch.compile": "torch"}
     found = {"emend": output_of(emend, "--version").split()[-1]}
-    for name, package in names.items():
+    for name, package in ((n, p) for n, p in names.items() if n in runtimes):
         try:
             found[name] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -219,7 +219,7 @@ def main():
     if unknown:
         sys.exit(f"the zoo has no {', '.join(unknown)}; it has {', '.join(listed)}")
     report = {"schema": 1, "commit": commit(), "date": datetime.date.today().isoformat(), "machine": this_machine(options.threads, options.out),
-              "versions": versions(emend), "models": []}
+              "versions": versions(emend, options.runtimes), "models": []}
     machine = report["machine"]
     for name in options.models or [m for m in listed if m not in NOT_RACED]:
         say(name)

@@ -18,13 +18,6 @@ std::vector<bool> reduced(const Nest& nest) {
   return inside;
 }
 
-// The element's number depends on data, which names elements as it likes.
-bool is_computed(const Nest& nest, const Linear& at) {
-  bool computed = false;
-  nest.math.visit(at, [&](int a) { computed |= nest.math.atom(a).kind == Atom::Kind::value; });
-  return computed;
-}
-
 }  // namespace
 
 bool may_overwrite(const Graph& group, size_t load, size_t store) {
@@ -34,8 +27,11 @@ bool may_overwrite(const Graph& group, size_t load, size_t store) {
   if (count(from.shape) != count(to.shape) || from.dtype != to.dtype) return false;
   auto nest = nest_of(group);
   if (!nest || nest->stores.size() != 1) return false;
+  // What data names may be any element, also of what other tasks have written already.
+  for (size_t a = 0; a < nest->math.size(); ++a) {
+    if (nest->math.atom(static_cast<int>(a)).kind == Atom::Kind::value) return false;
+  }
   const Linear& written = nest->stores[0].at;
-  if (is_computed(*nest, written)) return false;
   auto inside = reduced(*nest);
   for (size_t v = 0; v < nest->values.size(); ++v) {
     const NestValue& u = nest->values[v];

@@ -8,6 +8,7 @@
 #include "import/onnx.h"
 #include "ops/evaluate.h"
 #include "pipeline/compile.h"
+#include "pipeline/memory_limit.h"
 #include "pipeline/optimize.h"
 #include "text/text.h"
 
@@ -195,6 +196,7 @@ std::map<std::string, Array> run(const Network& network, const std::map<std::str
   if (device == Device::cpu && options.accuracy > 0) {
     outputs = program_of(network.impl(), options, values, told).run(values);
   } else {
+    require_memory_to_evaluate(g);
     outputs = evaluate(g, values);
   }
   if (report) *report = std::move(told);

@@ -1,5 +1,6 @@
 #include "pipeline/kernel_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -65,7 +66,7 @@ std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
       if ((std::isnan(wanted) && std::isnan(got)) || wanted == got) continue;
       // What overflows the type is infinite there.
       if (std::isinf(got) && std::abs(wanted) > highest(dtype)) continue;
-      double error = std::isnan(got) ? INFINITY : std::abs(wanted - got);
+      double error = std::isnan(got) || std::isnan(wanted) ? INFINITY : std::abs(wanted - got);
       if (error > worst) worst = error, at = place;
     }
     double scale = std::max(largest, 1e-30);
@@ -74,6 +75,21 @@ std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
     }
   }
   return std::nullopt;
+}
+
+// Which loads a step writes over, as text: right apart is not yet right in place.
+std::string overwritten(const Program& p, const Step& step) {
+  std::string text;
+  for (size_t i = 0; i < step.loads.size(); ++i) {
+    const Buffer& from = p.buffers[step.loads[i]];
+    bool over = std::ranges::any_of(step.stores, [&](BufferId b) {
+      const Buffer& to = p.buffers[b];
+      return from.place == Buffer::Place::arena && to.place == from.place &&
+             to.offset == from.offset;
+    });
+    if (over) text += str(" over ", i);
+  }
+  return text;
 }
 
 }  // namespace
@@ -88,7 +104,7 @@ KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<
     if (p.steps[s].kind != Step::Kind::launch) continue;
     uint64_t key = hash_text(p.kernels[p.steps[s].kernel].text, program.kernels().machine);
     key = hash_mix(key, hash(p.steps[s].computes));
-    key = hash_text(str(accuracy, " ", p.steps[s].tasks), key);
+    key = hash_text(str(accuracy, " ", p.steps[s].tasks, overwritten(p, p.steps[s])), key);
     verdicts[s] = program.kernels().folder / str("checked-", key);
     all_known = all_known && std::filesystem::exists(verdicts[s]);
   }

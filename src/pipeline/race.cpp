@@ -46,7 +46,11 @@ size_t fastest_plan(const Graph& g, std::span<const RacedPlan> plans,
     seconds.clear();
     for (size_t i = 0; i < plans.size(); ++i) {
       seconds.push_back(timings[i].median_ms() / 1e3);
-      prices.put(keys[i], seconds.back());
+      try {
+        prices.put(keys[i], seconds.back());
+      } catch (const Error&) {
+        // Used and not kept: measured again the next time.
+      }
     }
   }
   auto best = static_cast<size_t>(std::ranges::min_element(seconds) - seconds.begin());

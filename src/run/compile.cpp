@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "run/kernel_cache.h"
 #include "run/machine.h"
+#include "run/onednn.h"
 
 extern char** environ;
 
@@ -262,7 +263,7 @@ fs::path kernel_folder() {
 uint64_t machine_key(const std::string& prelude, const CompileOptions& options) {
   uint64_t key = hash_text(prelude, compiler_key(compiler_of(options), folder_of(options)));
   for (const std::string& f : flags_of(options)) key = hash_text(f, key);
-  return key;
+  return hash_text(onednn_state().text, key);
 }
 
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,

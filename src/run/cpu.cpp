@@ -19,6 +19,8 @@
 
 namespace emend {
 
+constexpr int32_t kLibraryFault = 2;  // kernels report 1: an index outside of its tensor
+
 // What one run at a time writes to.
 struct Instance {
   std::shared_ptr<std::byte> arena;
@@ -62,27 +64,41 @@ struct CpuProgram::Impl {
   CompiledKernels kernels;
   std::unique_ptr<ThreadPool> pool;
   std::once_flag weights_loaded;
+  std::exception_ptr no_weights;  // why they could not be loaded
   std::vector<Tensor> weights;
   std::vector<std::unique_ptr<OnednnStep>> library;  // of every step that calls it
   IdleInstances idle;
 
-  // The library's first: what it alone reads is let go once it has a copy of its own.
+  // The library's first: what it alone reads is let go once it has a copy of its own. So there is
+  // no second attempt after a failure.
   void load_weights() {
     std::call_once(weights_loaded, [&] {
-      library.resize(program.steps.size());
-      std::vector<size_t> users(program.weights.size(), 0);
-      for (const Step& step : program.steps) {
-        for (BufferId b : step.loads) {
-          const Buffer& buffer = program.buffers[b];
-          if (buffer.place == Buffer::Place::weight) ++users[buffer.index];
-        }
+      try {
+        load_weights_once();
+      } catch (...) {
+        no_weights = std::current_exception();
       }
-      for (size_t s = 0; s < program.steps.size(); ++s) prepare_library(s, users);
-      weights = stored_weights(program, program.weights);
     });
+    if (no_weights) std::rethrow_exception(no_weights);
   }
 
-  void prepare_library(size_t s, std::vector<size_t>& users) {
+  void load_weights_once() {
+    library.resize(program.steps.size());
+    std::vector<size_t> users(program.weights.size(), 0);
+    for (const Step& step : program.steps) {
+      for (BufferId b : step.loads) {
+        const Buffer& buffer = program.buffers[b];
+        if (buffer.place == Buffer::Place::weight) ++users[buffer.index];
+      }
+    }
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      prepare_library(s);
+      drop_packed(s, users);
+    }
+    weights = stored_weights(program, program.weights);
+  }
+
+  void prepare_library(size_t s) {
     const Step& step = program.steps[s];
     if (step.kind != Step::Kind::launch || program.kernels[step.kernel].calls.empty()) return;
     std::vector<Tensor> constants;
@@ -94,13 +110,22 @@ struct CpuProgram::Impl {
       memory.push_back(constants.back().data());
     }
     library[s] = std::make_unique<OnednnStep>(program.kernels[step.kernel].calls, memory);
-    for (size_t i = 0; i < step.loads.size(); ++i) {
-      const Buffer& buffer = program.buffers[step.loads[i]];
+    for (BufferId b : step.loads) {
+      const Buffer& buffer = program.buffers[b];
       if (buffer.place != Buffer::Place::weight) continue;
       EMEND_ASSERT(!program.weights[buffer.index].packing, "the library packs weights itself");
-      Tensor& original = program.weights[buffer.index].tensor;
-      original.drop_pages();
-      if (library[s]->packs(static_cast<int64_t>(i)) && --users[buffer.index] == 0) original = {};
+      program.weights[buffer.index].tensor.drop_pages();
+    }
+  }
+
+  // What only the library has read.
+  void drop_packed(size_t s, std::vector<size_t>& users) {
+    const Step& step = program.steps[s];
+    for (size_t i = 0; library[s] && i < step.loads.size(); ++i) {
+      const Buffer& buffer = program.buffers[step.loads[i]];
+      bool packed =
+          buffer.place == Buffer::Place::weight && library[s]->packs(static_cast<int64_t>(i));
+      if (packed && --users[buffer.index] == 0) program.weights[buffer.index].tensor = {};
     }
   }
 
@@ -200,7 +225,8 @@ struct CpuProgram::Impl {
     int64_t first = step.tasks * thread / threads, last = step.tasks * (thread + 1) / threads;
     if (first >= last) return;
     if (library[s]) {
-      library[s]->run(*i.bound[s], i.arguments[s].data(), first, last);
+      bool good = library[s]->run(*i.bound[s], i.arguments[s].data(), first, last);
+      if (!good) *fault = kLibraryFault;
     } else {
       kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
     }
@@ -280,13 +306,14 @@ struct CpuProgram::Impl {
           if (failed_at <= behind(s, true)) break;
         }
       }
-      if (own_fault) fault = 1;
+      if (own_fault) fault = own_fault;
     };
     int threads = pool->threads();
     SpinBarrier barrier(threads);
     auto together = [&](int t) { steps(t, threads, &barrier); };
     if (threads == 1 || !pool->try_run(together)) steps(0, 1, nullptr);
     if (failure) std::rethrow_exception(failure);
+    if (fault == kLibraryFault) throw Error("oneDNN could not compute a step (out of memory?)");
     if (fault) throw Error("an index that the data names lies outside of its tensor");
   }
 

@@ -26,8 +26,8 @@ class CpuProgram {
 
   // Reads the inputs and writes the outputs where the caller has them, in the order and with the
   // bytes of program().inputs and outputs, aligned to their elements. Once as many calls at a time
-  // were made as ever are, nothing is allocated and no lock is taken, save by steps of the host.
-  // Only for programs that is_plain() says yes to.
+  // were made as ever are, nothing is allocated and no lock is taken, save by steps of the host and
+  // by a library inside its calls. Only for programs that is_plain() says yes to.
   void run_into(std::span<const std::span<const std::byte>> inputs,
                 std::span<const std::span<std::byte>> outputs) const;
   // All inputs and outputs are tensors of numbers.

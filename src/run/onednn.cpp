@@ -313,18 +313,27 @@ const OnednnState& onednn_state() {
   return library().state;
 }
 
-bool onednn_takes(const LibraryCall& call) {
-  if (!onednn_state().loaded) return false;
-  OneThread alone;
+namespace {
+
+// The call with weights in this format; nothing if the library has only its slow reference for it.
+Owned taken(const LibraryCall& call, Handle weights) {
   try {
-    Owned weights = call.pack ? any_format(call.weights) : described(call.weights);
     Owned description = primitive_description(call, weights);
     const char* name = "";
     api().primitive_desc_query(description, kQueryImplementation, 0, &name);
-    return !std::strstr(name, "ref");
+    return std::strstr(name, "ref") ? Owned() : std::move(description);
   } catch (const Error&) {
-    return false;
+    return {};
   }
+}
+
+}  // namespace
+
+bool onednn_takes(const LibraryCall& call) {
+  if (!onednn_state().loaded) return false;
+  OneThread alone;
+  Owned weights = call.pack ? any_format(call.weights) : described(call.weights);
+  return taken(call, weights).handle != nullptr;
 }
 
 struct OnednnStep::Impl {
@@ -343,12 +352,17 @@ struct OnednnStep::Impl {
       Owned weights = described(call.weights);
       t.description = primitive_description(call, weights);
     } else {
-      while (t.packed < packed.size() && !(packed[t.packed].from == call.weights)) ++t.packed;
-      bool known = t.packed < packed.size();
-      Owned any;
-      if (!known) any = any_format(call.weights);
-      t.description = primitive_description(call, known ? Handle(packed[t.packed].format) : any);
-      if (!known) pack(call.weights, t.description, buffers);
+      // As they are packed for an earlier part, if this one takes them so.
+      for (t.packed = 0; t.packed < packed.size(); ++t.packed) {
+        if (!(packed[t.packed].from == call.weights)) continue;
+        t.description = taken(call, packed[t.packed].format);
+        if (t.description.handle) break;
+      }
+      if (t.packed == packed.size()) {
+        Owned any = any_format(call.weights);
+        t.description = primitive_description(call, any);
+        pack(call.weights, t.description, buffers);
+      }
     }
     t.primitive = primitive_of(t.description);
     tasks.push_back(std::move(t));
@@ -436,17 +450,20 @@ std::shared_ptr<OnednnStep::Bound> OnednnStep::bind() const {
   return bound;
 }
 
-void OnednnStep::run(Bound& bound, void* const* buffers, int64_t first, int64_t last) const {
+bool OnednnStep::run(Bound& bound, void* const* buffers, int64_t first, int64_t last) const {
   OneThread alone;
+  bool good = true;
   for (int64_t i = first; i < last; ++i) {
     Bound::Task& b = bound.tasks[static_cast<size_t>(i)];
     for (const Bound::Slot& s : b.slots) {
       auto* at = static_cast<float*>(buffers[s.buffer]) + s.offset;
-      api().memory_set_data_handle(b.arguments[s.argument].memory, at);
+      good = good && !api().memory_set_data_handle(b.arguments[s.argument].memory, at);
     }
-    api().primitive_execute(impl_->tasks[static_cast<size_t>(i)].primitive, library().stream,
-                            static_cast<int>(b.arguments.size()), b.arguments.data());
+    good = good && !api().primitive_execute(impl_->tasks[static_cast<size_t>(i)].primitive,
+                                            library().stream, static_cast<int>(b.arguments.size()),
+                                            b.arguments.data());
   }
+  return good;
 }
 
 }  // namespace emend

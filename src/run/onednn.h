@@ -31,7 +31,8 @@ class OnednnStep {
 
   struct Bound;
   std::shared_ptr<Bound> bind() const;
-  void run(Bound& bound, void* const* buffers, int64_t first, int64_t last) const;
+  // False if the library could not (it may be out of memory).
+  bool run(Bound& bound, void* const* buffers, int64_t first, int64_t last) const;
   size_t weight_bytes() const;
   bool packs(int64_t buffer) const;  // a constant that is not read again
 

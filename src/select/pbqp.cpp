@@ -257,7 +257,6 @@ class State {
 };
 
 struct Search {
-  const Pbqp& problem;
   size_t budget;
   std::optional<PbqpChoice> best;
   bool exact = true;
@@ -287,7 +286,7 @@ struct Search {
 }  // namespace
 
 PbqpChoice solve(const Pbqp& problem, size_t budget) {
-  Search search{problem, budget, {}};
+  Search search{budget, {}};
   search.descend(State(problem, budget));
   search.best->exact = search.exact;
   search.best->cost = cost_of(problem, search.best->options);
