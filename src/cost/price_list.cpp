@@ -2,9 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cmath>
 #include <istream>
 #include <ostream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -29,7 +31,16 @@ constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS price (key TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID;";
 
 // An opened and sound database, or why not.
-Handle open_database(const fs::path& file, std::string& trouble) {
+struct Opened {
+  Handle db;
+  int code = SQLITE_OK;
+  std::string trouble;
+
+  // Another process is at it. Changing the journal's mode does not wait for that by itself.
+  bool busy() const { return (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED; }
+};
+
+Opened try_open(const fs::path& file) {
   sqlite3* raw = nullptr;
   int code = sqlite3_open(file.c_str(), &raw);
   Handle db(raw);
@@ -40,9 +51,18 @@ Handle open_database(const fs::path& file, std::string& trouble) {
   if (code == SQLITE_OK) {
     code = sqlite3_exec(raw, "SELECT count(*), sum(seconds) FROM price", nullptr, nullptr, nullptr);
   }
-  if (code == SQLITE_OK) return db;
-  trouble = raw ? sqlite3_errmsg(raw) : "no memory";
-  return nullptr;
+  if (code == SQLITE_OK) return {std::move(db), code, ""};
+  return {nullptr, code, raw ? sqlite3_errmsg(raw) : "no memory"};
+}
+
+Opened open_database(const fs::path& file) {
+  constexpr int kPauseMs = 10;
+  Opened o = try_open(file);
+  for (int waited = 0; o.busy() && waited < kWaitMs; waited += kPauseMs) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
+    o = try_open(file);
+  }
+  return o;
 }
 
 }  // namespace
@@ -68,14 +88,15 @@ struct PriceList::Database {
 PriceList::PriceList(const fs::path& file) : db_(std::make_shared<Database>()) {
   std::error_code ignored;
   fs::create_directories(file.parent_path(), ignored);
-  std::string trouble;
-  db_->handle = open_database(file, trouble);
-  if (!db_->handle && fs::is_regular_file(file)) {
+  Opened o = open_database(file);
+  // One that others use is not damaged.
+  if (!o.db && !o.busy() && fs::is_regular_file(file)) {
     fs::rename(file, file.string() + ".damaged", ignored);
     for (const char* part : {"-wal", "-shm"}) fs::remove(file.string() + part, ignored);
-    db_->handle = open_database(file, trouble);
+    o = open_database(file);
   }
-  if (!db_->handle) throw Error(str(file.string(), ": the price list cannot be used: ", trouble));
+  if (!o.db) throw Error(str(file.string(), ": the price list cannot be used: ", o.trouble));
+  db_->handle = std::move(o.db);
 }
 
 std::optional<double> PriceList::find(const std::string& key) const {

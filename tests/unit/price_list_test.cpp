@@ -97,5 +97,30 @@ TEST(PriceList, TwoProcessesMayWriteAtOnce) {
   EXPECT_EQ(p.find("k7"), 1.0);
 }
 
+// Who comes while another is making the file waits; nobody takes it for damaged.
+TEST(PriceList, ManyMayOpenAListThatIsNotThereYet) {
+  for (int round = 0; round < 20; ++round) {
+    Scratch folder;
+    constexpr int kProcesses = 6;
+    for (int k = 0; k < kProcesses; ++k) {
+      if (fork() != 0) continue;
+      try {
+        PriceList p(folder / "prices.db");
+        p.put("key " + std::to_string(k), 1);
+        _exit(p.find("key " + std::to_string(k)) ? 0 : 1);
+      } catch (...) {
+        _exit(2);
+      }
+    }
+    for (int k = 0; k < kProcesses; ++k) {
+      int status = 0;
+      wait(&status);
+      EXPECT_EQ(status, 0);
+    }
+    ASSERT_EQ(PriceList(folder / "prices.db").size(), static_cast<size_t>(kProcesses));
+    ASSERT_FALSE(std::filesystem::exists(folder / "prices.db.damaged"));
+  }
+}
+
 }  // namespace
 }  // namespace emend
