@@ -1,5 +1,5 @@
 """A library that may be there or not: with it, its kernels take part; without it, or with something else in its place, nothing is lost but speed."""
-import json
+import json, re, subprocess
 
 import pytest
 
@@ -41,3 +41,10 @@ def test_without_it_nothing_is_lost_but_speed(emend, model, tmp_path, what):
     given = {"EMEND_ONEDNN": "libm.so.6" if what == "another library" else path, "EMEND_CACHE_DIR": tmp_path / "cache"}
     assert finding(emend, **given)["lack"]
     assert not any(kernel.startswith("onednn") for kernel in bench(emend, model, **given))
+
+
+def test_it_is_never_taken_from_the_current_folder(emend):
+    """An empty entry of the list of places would mean just that."""
+    dynamic = subprocess.run(["readelf", "-d", emend.path], capture_output=True, text=True, check=True).stdout
+    [places] = re.findall(r"R(?:UN)?PATH.*\[(.*)\]", dynamic)
+    assert all(place.startswith("$ORIGIN/") for place in places.split(":")), places

@@ -32,6 +32,13 @@ TEST(Onednn, WeightsMayBeOperandsToo) {
   expect_like_the_reference(std::move(b).build(), {counted({64, 64})});
 }
 
+TEST(Onednn, WeightsMayBeBothFactors) {
+  GraphBuilder b;
+  NodeId w = b.constant(counted({64, 64}));
+  b.output("y", b.op("matmul", {w, w}));
+  expect_like_the_reference(std::move(b).build(), {});
+}
+
 Graph convolution(const Dims& x, const Dims& w, Dims pads, int64_t group = 1) {
   GraphBuilder b;
   NodeId in = b.input("x", Type::tensor(DType::f32, x));

@@ -158,7 +158,7 @@ Dims dense_strides(const Dims& dims, const Layout& layout) {
   return strides;
 }
 
-// An operand that is broadcast to the output's shape; none if it lies otherwise than supported.
+// An operand that is broadcast to the output's shape.
 CallOperand broadcast_operand(const Graph& group, const Layouts& layouts, int64_t load,
                               size_t rank) {
   const Dims& shape = group.type(group.inputs[static_cast<size_t>(load)].node).shape;
@@ -227,7 +227,7 @@ std::optional<ConvolutionGroup> convolution_in(const Graph& group) {
   for (const Dims* d : {&c.in, &c.weights, &c.out}) {
     if (std::ranges::find(*d, 0) != d->end()) return std::nullopt;
   }
-  if (is_operand(c.chain, c.w)) return std::nullopt;
+  if (c.x == c.w || is_operand(c.chain, c.w)) return std::nullopt;
   return c;
 }
 
@@ -364,7 +364,7 @@ std::optional<MatmulGroup> matmul_in(const Graph& group) {
   g.k = left.back();
   g.n = right.back();
   if (g.batch * g.m * g.k * g.n == 0) return std::nullopt;
-  if (is_operand(g.chain, g.b)) return std::nullopt;
+  if (g.a == g.b || is_operand(g.chain, g.b)) return std::nullopt;
   return g;
 }
 
