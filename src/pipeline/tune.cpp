@@ -78,11 +78,11 @@ double fastest_run(const CpuProgram& program, const std::vector<Value>& inputs,
 std::function<std::optional<double>(const Offer&)> measured_prices(
     const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
     PriceList& prices, const TuneOptions& options, TuneReport* report) {
-  struct Wanted {
+  struct Missing {
     std::string key;
     Trial trial;
   };
-  std::vector<Wanted> wanted;
+  std::vector<Missing> wanted;
   TuneReport facts;
   std::map<std::string, double> known;
   uint64_t machine = machine_key(c_prelude(), options.cpu.compile);
@@ -108,7 +108,7 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
   // All texts compiled together, then one after the other alone on the machine.
   std::vector<KernelCode> texts;
   std::vector<Program> programs;
-  for (const Wanted& w : wanted) {
+  for (const Missing& w : wanted) {
     programs.push_back(generate(w.trial.graph, w.trial.plan, catalogue, target));
     for (const KernelCode& k : programs.back().kernels) texts.push_back(k);
   }

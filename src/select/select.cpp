@@ -39,24 +39,16 @@ struct Place {
 
 // All plain, all with channels last, or changing from one to the other.
 std::vector<Layouts> layouts_worth_trying(const Place& p) {
-  std::vector<Layouts> all = {{}};
   auto last_of = [&](NodeId n) { return channels_last(p.outline.graph.type(n).shape); };
   Layouts last;
   for (size_t i = 0; i < p.movable.size(); ++i) {
     last.loads.push_back(p.movable[i] ? last_of(p.outline.graph.inputs[i].node) : Layout{});
   }
   for (const auto& o : p.outline.graph.outputs) last.stores.push_back(last_of(o.node));
-  for (const Layouts& l : {last, Layouts{last.loads, {}}, Layouts{{}, last.stores}}) {
-    bool known = std::ranges::any_of(all, [&](const Layouts& k) {
-      for (size_t i = 0; i < last.loads.size(); ++i) {
-        if (!(k.load(i) == l.load(i))) return false;
-      }
-      for (size_t i = 0; i < last.stores.size(); ++i) {
-        if (!(k.store(i) == l.store(i))) return false;
-      }
-      return true;
-    });
-    if (!known) all.push_back(l);
+  Layouts plain{std::vector<Layout>(last.loads.size()), std::vector<Layout>(last.stores.size())};
+  std::vector<Layouts> all = {plain};
+  for (const Layouts& l : {last, Layouts{last.loads, plain.stores}, {plain.loads, last.stores}}) {
+    if (std::ranges::find(all, l) == all.end()) all.push_back(l);
   }
   return all;
 }
@@ -142,7 +134,7 @@ class Selector {
 
   double conversion(const Type& type, const Layout& from, const Layout& to) {
     if (from == to) return 0;
-    auto [it, fresh] = conversions_.try_emplace({type.shape, from, to});
+    auto [it, fresh] = conversions_.try_emplace({type.dtype, type.shape, from, to});
     if (fresh) {
       Graph group = identity_group(type);
       it->second = offers({group, {false}, {{from}, {to}}}, catalogue_, target_)[0].estimate_s;
@@ -210,7 +202,7 @@ class Selector {
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
   std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>>, std::vector<Option>>
       decided_;
-  std::map<std::tuple<Dims, Layout, Layout>, double> conversions_;
+  std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
   Pbqp problem_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 using After = CallEpilogue::Kind;
 
 // Measured: what is reached of the processor's peak, and what a call costs.
-constexpr double kShareOfPeak = 0.97, kShareOfPeakMatmul = 0.97, kCall_s = 3e-6;
+constexpr double kShareOfPeak = 0.97, kShareOfPeakFirst = 0.85, kCall_s = 3e-6;
 // Few sums per loaded element: bound by what a core reads and writes in its second-level cache.
 constexpr double kShareOfPeakDepthwise = 0.4, kShareOfPeakFewChannels = 0.35;
 
@@ -302,10 +302,11 @@ std::vector<Candidate> convolution_candidates(const Wanted& wanted, const Target
   auto rows = static_cast<double>(c->out[2]), cut = static_cast<double>(parts);
   double uneven = std::ceil(rows / cut) * cut / rows * target.threads / cut;
   double share = c->weights[1] >= 16   ? kShareOfPeak
-                 : c->attrs.group == 1 ? 0.85
+                 : c->attrs.group == 1 ? kShareOfPeakFirst
                  : c->weights[1] == 1  ? kShareOfPeakDepthwise
                                        : kShareOfPeakFewChannels;
-  double seconds = target.launch_s + kCall_s + uneven * operations / (target.peak_flops * share);
+  double seconds = target.launch_s + kCall_s * static_cast<double>(c->out[0]) +
+                   uneven * operations / (target.peak_flops * share);
   return {{.kernel = "onednn_convolution",
            .config = to_attrs(Config{parts}),
            .layouts = l,
@@ -386,11 +387,15 @@ std::vector<Candidate> matmul_candidates(const Wanted& wanted, const Target& tar
   bool constant = wanted.constant[static_cast<size_t>(g->b)];
   // Every part reads all of the right factor.
   int64_t parts = std::min<int64_t>(target.threads, g->shared ? g->m : g->batch * g->m);
+  // Vectors along the columns are as wide as they are.
+  int64_t width = target.vector_bytes / 4;
+  auto columns = static_cast<double>((g->n + width - 1) / width * width);
   auto operations = 2.0 * static_cast<double>(g->batch) * static_cast<double>(g->m) *
-                    static_cast<double>(g->k) * static_cast<double>(g->n);
-  double seconds = target.launch_s + kCall_s +
-                   operations / (target.peak_flops * kShareOfPeakMatmul) * target.threads /
-                       static_cast<double>(parts);
+                    static_cast<double>(g->k) * columns;
+  double idle = target.threads / static_cast<double>(parts);
+  double calls = std::ceil(static_cast<double>(std::max(parts, g->batch)) / target.threads);
+  double seconds =
+      target.launch_s + kCall_s * calls + idle * operations / (target.peak_flops * kShareOfPeak);
   return {{.kernel = "onednn_matmul",
            .config = to_attrs(Config{parts, constant}),
            .layouts = wanted.layouts,
