@@ -1,0 +1,33 @@
+// A group whose nucleus is one sum of products, seen as a contraction:
+//
+//   out = epilogue( sum over k of first[batch, m, k] * second[batch, n, k] )
+//
+// m, n, k and batch stand for any number of iterators of the group's nest.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/nest.h"
+
+namespace emend {
+
+struct Side {
+  std::vector<int> iterators;  // in the order of the space
+  int64_t extent = 1;
+  int load = -1;  // the factor
+};
+
+struct Contraction {
+  Nest nest;
+  int sum = -1;
+  std::vector<int> batch, k;
+  int64_t batches = 1, depth = 1;
+  Side first, second;
+  const NestValue& load(const Side& s) const { return nest.values[static_cast<size_t>(s.load)]; }
+};
+
+int64_t extent_of(const Nest& nest, const std::vector<int>& iterators);
+std::optional<Contraction> contraction_in(const Graph& group);
+
+}  // namespace emend
