@@ -35,54 +35,20 @@ struct Config {
   EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n)
 };
 
-// The load's own strides of all its iterators, if they are the digits of a dense array.
-std::optional<std::vector<int>> dense_order(const Nest& nest, const NestValue& load) {
-  auto terms = load.at.terms;
-  std::sort(terms.begin(), terms.end(), [](auto a, auto b) { return a.second > b.second; });
-  int64_t step = 1;
-  std::vector<int> order;
-  for (size_t i = terms.size(); i-- > 0;) {
-    if (terms[i].second != step) return std::nullopt;
-    step *= nest.math.extent(terms[i].first);
-    order.insert(order.begin(), terms[i].first);
-  }
-  if (load.at.constant != 0 || !load.bounds.empty()) return std::nullopt;
-  return order;
-}
-
 // From an operand to panels [batch, blocks, k, width], as a graph; none if it cannot be.
 std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph& group,
                             int64_t width) {
-  const Nest& nest = c.nest;
-  auto order = dense_order(nest, c.load(side));
-  const Type& type = group.type(group.inputs[static_cast<size_t>(c.load(side).buffer)].node);
-  if (!order || extent_of(nest, *order) != count(type.shape)) return std::nullopt;
-  int64_t users = std::count_if(nest.values.begin(), nest.values.end(), [&](const NestValue& v) {
-    return v.kind == NestValue::Kind::load && v.buffer == c.load(side).buffer;
-  });
-  if (users != 1) return std::nullopt;
   std::vector<int> wanted = c.batch;
   wanted.insert(wanted.end(), side.iterators.begin(), side.iterators.end());
   wanted.insert(wanted.end(), c.k.begin(), c.k.end());
-  Dims extents, perm;
-  for (int a : *order) extents.push_back(nest.math.extent(a));
-  for (int a : wanted) {
-    auto it = std::find(order->begin(), order->end(), a);
-    if (it != order->end()) {
-      perm.push_back(it - order->begin());
-    } else if (nest.math.extent(a) != 1) {
-      return std::nullopt;
-    }
-  }
-  if (perm.size() != order->size()) return std::nullopt;
-  int64_t blocks = (side.extent + width - 1) / width;
   GraphBuilder b;
-  NodeId x = b.input("x", type);
+  auto arranged = arranged_operand(b, c, side, group, wanted);
+  if (!arranged) return std::nullopt;
+  int64_t blocks = (side.extent + width - 1) / width;
   auto reshaped = [&](NodeId n, Dims shape) {
     return b.op("reshape", {n}, Attrs({{"shape", std::move(shape)}}));
   };
-  x = b.op("transpose", {reshaped(x, extents)}, Attrs({{"perm", perm}}));
-  x = reshaped(x, {c.batches, side.extent, c.depth});
+  NodeId x = reshaped(*arranged, {c.batches, side.extent, c.depth});
   x = b.op("pad", {x}, Attrs({{"pads", Dims{0, 0, 0, 0, blocks * width - side.extent, 0}}}));
   x = reshaped(x, {c.batches, blocks, width, c.depth});
   b.output("y", b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 3, 2}}})));

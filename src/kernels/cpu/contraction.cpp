@@ -58,4 +58,51 @@ std::optional<Contraction> contraction_in(const Graph& group) {
   return c;
 }
 
+namespace {
+
+// The load's own strides of all its iterators, if they are the digits of a dense array.
+std::optional<std::vector<int>> dense_order(const Nest& nest, const NestValue& load) {
+  auto terms = load.at.terms;
+  std::sort(terms.begin(), terms.end(), [](auto a, auto b) { return a.second > b.second; });
+  int64_t step = 1;
+  std::vector<int> order;
+  for (size_t i = terms.size(); i-- > 0;) {
+    if (terms[i].second != step) return std::nullopt;
+    step *= nest.math.extent(terms[i].first);
+    order.insert(order.begin(), terms[i].first);
+  }
+  if (load.at.constant != 0 || !load.bounds.empty()) return std::nullopt;
+  return order;
+}
+
+}  // namespace
+
+std::optional<NodeId> arranged_operand(GraphBuilder& b, const Contraction& c, const Side& side,
+                                       const Graph& group, const std::vector<int>& wanted) {
+  const Nest& nest = c.nest;
+  auto order = dense_order(nest, c.load(side));
+  const Type& type = group.type(group.inputs[static_cast<size_t>(c.load(side).buffer)].node);
+  if (!order || extent_of(nest, *order) != count(type.shape)) return std::nullopt;
+  auto users = std::ranges::count_if(nest.values, [&](const NestValue& v) {
+    return v.kind == NestValue::Kind::load && v.buffer == c.load(side).buffer;
+  });
+  if (users != 1) return std::nullopt;
+  Dims extents, perm, shape;
+  for (int a : *order) extents.push_back(nest.math.extent(a));
+  for (int a : wanted) {
+    shape.push_back(nest.math.extent(a));
+    auto it = std::ranges::find(*order, a);
+    if (it != order->end()) {
+      perm.push_back(it - order->begin());
+    } else if (nest.math.extent(a) != 1) {
+      return std::nullopt;
+    }
+  }
+  if (perm.size() != order->size()) return std::nullopt;
+  NodeId x = b.input("x", type);
+  x = b.op("reshape", {x}, Attrs({{"shape", extents}}));
+  x = b.op("transpose", {x}, Attrs({{"perm", perm}}));
+  return b.op("reshape", {x}, Attrs({{"shape", shape}}));
+}
+
 }  // namespace emend

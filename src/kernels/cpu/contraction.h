@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/nest.h"
+#include "ops/build.h"
 
 namespace emend {
 
@@ -29,5 +30,10 @@ struct Contraction {
 
 int64_t extent_of(const Nest& nest, const std::vector<int>& iterators);
 std::optional<Contraction> contraction_in(const Graph& group);
+
+// For packing: input "x" of the builder, which is what the side loads, with these iterators as its
+// dimensions. None if it is no dense array of theirs, or if the group loads it elsewhere, too.
+std::optional<NodeId> arranged_operand(GraphBuilder& b, const Contraction& c, const Side& side,
+                                       const Graph& group, const std::vector<int>& wanted);
 
 }  // namespace emend
