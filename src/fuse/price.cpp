@@ -29,14 +29,22 @@ class RowWork {
  public:
   RowWork(const Nest& nest, bool contracts)
       : nest_(nest), free_(free_atoms(nest)), contracts_(contracts) {
-    std::vector<int> outer(nest.space.begin(), nest.space.end());
-    if (!outer.empty()) {
-      lane_ = outer.back();
-      outer.pop_back();
+    inner_ = left_out(nest);
+    if (!nest.space.empty()) lane_ = nest.space.back();
+    std::vector<int> outer;
+    for (int a : nest.space) {
+      if (a != lane_ && !is_inner(a)) outer.push_back(a);
     }
     loops_.push_back({outer, extent(outer), {}});
+    for (int a : inner_) {
+      if (a != lane_) open({a});
+    }
     if (lane_ >= 0) open({lane_});
-    for (const NestStore& s : nest.stores) use(s.value);
+    row_depth_ = loops_.size();
+    for (const NestStore& s : nest.stores) {
+      if (inner_.empty() || nest.math.stride(s.at, inner_[0]) != 0) use(s.value);
+    }
+    if (!inner_.empty()) finish_leaves();
   }
   // In units of what a contraction does.
   double operations() const { return contracted_ + total_ / kPlainShare; }
@@ -51,6 +59,24 @@ class RowWork {
     double n = 1;
     for (int a : iterators) n *= static_cast<double>(nest_.math.extent(a));
     return n;
+  }
+  bool is_inner(int a) const { return std::ranges::find(inner_, a) != inner_.end(); }
+  bool in_lanes() const {
+    return loops_.size() == row_depth_ && loops_.back().knows == std::vector<int>{lane_};
+  }
+  // Leaf reductions go along with the lanes; what becomes of them follows.
+  void finish_leaves() {
+    std::vector<int> leaves = leaf_reductions(nest_);
+    for (int v : leaves) {
+      use(nest_.values[static_cast<size_t>(v)].args[0]);
+      total_ += loops_.back().runs;
+    }
+    loops_.resize(1);
+    loops_[0].done.insert(leaves.begin(), leaves.end());
+    if (!is_inner(lane_)) open({lane_});
+    for (const NestStore& s : nest_.stores) {
+      if (nest_.math.stride(s.at, inner_[0]) == 0) use(s.value);
+    }
   }
   void open(std::vector<int> iterators) {
     double runs = loops_.back().runs * extent(iterators);
@@ -90,12 +116,11 @@ class RowWork {
     addressed(u.at);
     for (const Bound& b : u.bounds) addressed(b.at);
     if (u.kind == NestValue::Kind::reduce) {
-      reduce(u);
+      reduce(v);
       return;
     }
     double each = u.kind == NestValue::Kind::compute ? effort(u.body) : 1;
-    bool row = loops_.size() == 2 && loops_.back().knows == std::vector<int>{lane_};
-    if (row && each >= kDear && lane_bytes(u) <= kRowBytes && !kept_.insert(v).second) {
+    if (in_lanes() && each >= kDear && lane_bytes(u) <= kRowBytes && !kept_.insert(v).second) {
       total_ += loops_.back().runs;
       return;
     }
@@ -106,46 +131,52 @@ class RowWork {
     return static_cast<double>(nest_.math.extent(lane_)) * info(u.work).bits / 8;
   }
 
-  void reduce(const NestValue& u) {
+  void reduce(int v) {
+    const NestValue& u = nest_.values[static_cast<size_t>(v)];
     if (contracts_) {
       contracted_ += 2 * loops_.back().runs * extent(u.over);
       return;
     }
     // Over lanes it is a row of accumulators: the lanes run innermost.
-    bool rows = loops_.size() == 2 && loops_.back().knows == std::vector<int>{lane_};
-    Loop lanes = loops_.back();
-    if (rows) loops_.pop_back();
+    bool rows = in_lanes();
+    std::vector<Loop> waiting;
+    auto passed = [&](int a) { return a == lane_ || !depends(v, a); };
+    while (rows && loops_.size() > 1 && std::ranges::all_of(loops_.back().knows, passed)) {
+      waiting.insert(waiting.begin(), std::move(loops_.back()));
+      loops_.pop_back();
+    }
     size_t depth = loops_.size();
     for (int a : u.over) open({a});
     if (rows) open({lane_});
     use(u.args[0]);
     total_ += loops_.back().runs;
     loops_.resize(depth);
-    if (rows) loops_.push_back(lanes);
+    loops_.insert(loops_.end(), waiting.begin(), waiting.end());
   }
 
   const Nest& nest_;
   std::vector<std::vector<bool>> free_;
   bool contracts_;
   int lane_ = -1;
+  std::vector<int> inner_;  // what leaf reductions run over: loops of a task
   std::vector<Loop> loops_;
+  size_t row_depth_ = 0;  // of the loop over lanes
   std::set<int> kept_;
   double total_ = 0, contracted_ = 0;
 };
 
-// Pieces that threads can share: rows that are reduced as a whole are not cut.
+// Pieces that threads can share: what is reduced as a whole is not cut.
 double tasks_of(const Nest& nest) {
-  double points = 1, outer = 1;
+  double tasks = 1;
+  std::vector<int> inner = left_out(nest);
   for (int a : nest.space) {
-    outer = points;
-    points *= static_cast<double>(nest.math.extent(a));
+    bool whole = std::ranges::find(inner, a) != inner.end();
+    for (const NestValue& v : nest.values) {
+      whole |= a == nest.space.back() && std::ranges::find(v.over, a) != v.over.end();
+    }
+    if (!whole) tasks *= static_cast<double>(nest.math.extent(a));
   }
-  for (const NestValue& v : nest.values) {
-    bool whole_rows =
-        !nest.space.empty() && std::ranges::find(v.over, nest.space.back()) != v.over.end();
-    if (whole_rows) return outer;
-  }
-  return points;
+  return tasks;
 }
 
 // Bytes that a group reads of every input: at most all of it, and no more than there are reads.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -36,26 +37,54 @@ Dims pieces(int64_t extent, const std::set<int64_t>& cuts) {
   return result;
 }
 
+// The extents of a space, outermost first, and which of its iterators smaller outputs keep.
+struct Space {
+  Dims extents;
+  std::vector<bool> kept;
+  bool operator==(const Space&) const = default;
+};
+
 class NestBuilder {
  public:
-  NestBuilder(const Graph& g, std::span<const int64_t> space, const Cuts& reduced)
-      : g_(g), reduced_(reduced) {
-    for (int64_t extent : space) nest_.space.push_back(nest_.math.iterator(extent));
+  NestBuilder(const Graph& g, const Space& space, const Cuts& reduced) : g_(g), reduced_(reduced) {
+    for (size_t k = 0; k < space.extents.size(); ++k) {
+      nest_.space.push_back(nest_.math.iterator(space.extents[k]));
+      if (space.kept[k]) kept_.push_back(nest_.space[k]);
+      if (!space.kept[k]) left_out_.push_back(nest_.space[k]);
+    }
   }
 
-  Nest build(std::span<const int64_t> space) && {
-    Dims strides = row_major_strides(space);
-    Linear flat;
-    for (size_t k = 0; k < space.size(); ++k) flat = flat + term(nest_.space[k], strides[k]);
-    for (size_t o = 0; o < g_.outputs.size(); ++o) {
-      NodeId n = g_.outputs[o].node;
-      int value = value_of(n, digits(flat, g_.type(n).shape));
-      nest_.stores.push_back({static_cast<int>(o), value, flat});
-    }
+  // The whole space first: what its stores compute on the way, smaller ones share.
+  Nest build() && {
+    store(nest_.space);
+    if (!left_out_.empty()) store(kept_);
     return std::move(nest_);
   }
 
  private:
+  // A number whose digits are these iterators, the last one fastest.
+  Linear number_of(const std::vector<int>& iterators) const {
+    Linear flat;
+    for (int a : iterators) flat = flat * nest_.math.extent(a) + term(a);
+    return flat;
+  }
+  int64_t extent_of(const std::vector<int>& iterators) const {
+    int64_t n = 1;
+    for (int a : iterators) n *= nest_.math.extent(a);
+    return n;
+  }
+
+  // All outputs with as many elements as these iterators have values.
+  void store(const std::vector<int>& iterators) {
+    Linear flat = number_of(iterators);
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      NodeId n = g_.outputs[o].node;
+      if (count(g_.type(n).shape) != extent_of(iterators)) continue;
+      int value = value_of(n, digits(flat, g_.type(n).shape));
+      nest_.stores.push_back({static_cast<int>(o), value, flat});
+    }
+  }
+
   // The index of element number `flat` of a tensor of this shape.
   std::vector<Linear> digits(const Linear& flat, const Dims& shape) {
     Dims strides = row_major_strides(shape);
@@ -164,20 +193,23 @@ class NestBuilder {
     return spare_.back();
   }
 
-  int meaning(const Meaning& m, NodeId n, const std::vector<Linear>& index) {
-    const Node& node = g_.nodes[n];
-    const Type& type = g_.type(n);
-    std::vector<Linear> at = index;
-    if (m.out != type.shape) {
-      Dims strides = row_major_strides(type.shape);
-      Linear flat;
-      for (size_t d = 0; d < index.size(); ++d) flat = nest_.math.sum(flat, index[d] * strides[d]);
-      at = digits(flat, m.out);
+  // A reduction over all that the smaller stores leave out, asked for where they are.
+  bool is_leaf(const Dims& reduced, const std::vector<Linear>& index) const {
+    bool depends = left_out_.empty() || !bound_.empty();
+    for (const Linear& l : index) {
+      nest_.math.visit(
+          l, [&](int a) { depends |= std::ranges::find(left_out_, a) != left_out_.end(); });
     }
-    // An iterator of one value is that value; one that views cut is its digits.
+    return !depends && count(reduced) == extent_of(left_out_);
+  }
+
+  // Iterators bound by a reduction; what the reduction calls its own is added to `at`. An iterator
+  // of one value is that value; one that views cut is its digits.
+  std::vector<int> bound_digits(const Dims& reduced, const std::vector<Linear>& index,
+                                std::vector<Linear>& at) {
     Dims extents;
     std::vector<Dims> digits_of;
-    for (int64_t extent : m.reduced) {
+    for (int64_t extent : reduced) {
       auto cut = reduced_.find(extent);
       digits_of.push_back(extent == 1             ? Dims{}
                           : cut == reduced_.end() ? Dims{extent}
@@ -190,6 +222,27 @@ class NestBuilder {
       Linear number;
       for (size_t d = 0; d < digits.size(); ++d) number = number * digits[d] + term(over[next++]);
       at.push_back(number);
+    }
+    return over;
+  }
+
+  int meaning(const Meaning& m, NodeId n, const std::vector<Linear>& index) {
+    const Node& node = g_.nodes[n];
+    const Type& type = g_.type(n);
+    std::vector<Linear> at = index;
+    if (m.out != type.shape) {
+      Dims strides = row_major_strides(type.shape);
+      Linear flat;
+      for (size_t d = 0; d < index.size(); ++d) flat = nest_.math.sum(flat, index[d] * strides[d]);
+      at = digits(flat, m.out);
+    }
+    std::vector<int> over;
+    bool leaf = m.reduce != Reduce::none && is_leaf(m.reduced, index);
+    if (leaf) {
+      over = left_out_;
+      for (Linear& digit : digits(number_of(over), m.reduced)) at.push_back(std::move(digit));
+    } else {
+      over = bound_digits(m.reduced, index, at);
     }
     size_t outer = bound_.size();
     bound_.insert(bound_.end(), over.begin(), over.end());
@@ -309,6 +362,7 @@ class NestBuilder {
   const Graph& g_;
   const Cuts& reduced_;  // of reductions, by their extents
   Nest nest_;
+  std::vector<int> kept_, left_out_;  // the space, as smaller stores see it
   std::map<
       std::pair<uint32_t, std::vector<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>>>,
       int>
@@ -375,6 +429,90 @@ NestCuts cuts(const Nest& nest) {
   return result;
 }
 
+// The space of what a reduction reads: its axes, neighbours with the same fate as one, and which of
+// them are left in the result. Nothing unless it reads every one of the points once, in order.
+std::optional<Space> reduced_space(const Graph& g, NodeId n, int64_t points) {
+  const Node& node = g.nodes[n];
+  if (node.op == kInputOp || node.op == kConstantOp || !not_nestable(g, n).empty()) return {};
+  std::vector<Type> types;
+  for (NodeId a : node.args) types.push_back(g.type(a));
+  Meaning m = meaning_of(op_def(node), node.attrs, types);
+  if (m.reduce == Reduce::none || count(m.out) * count(m.reduced) != points) return {};
+  IndexMath math;
+  std::vector<Linear> at;
+  for (int64_t extent : m.extents()) {
+    at.push_back(extent == 1 ? whole(0) : term(math.iterator(extent)));
+  }
+  for (const Read& r : m.reads) {
+    const Dims& shape = types[static_cast<size_t>(r.operand)].shape;
+    if (count(shape) != points) continue;
+    Dims strides = row_major_strides(shape);
+    Linear flat;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      flat = math.sum(flat, math.substitute(r.index[d], at, [](int, int64_t) { return whole(0); }) *
+                                strides[d]);
+    }
+    std::ranges::sort(flat.terms, std::greater(), [](const auto& t) { return t.second; });
+    Space space;
+    int64_t rest = points;
+    int last = -1;
+    for (auto [a, stride] : flat.terms) {
+      if (math.atom(a).kind != Atom::Kind::iterator || stride * math.extent(a) != rest) return {};
+      bool kept = std::ranges::find(at, term(a)) - at.begin() < std::ssize(m.out);
+      if (kept && a < std::exchange(last, a)) return {};
+      rest = stride;
+      if (space.kept.empty() || space.kept.back() != kept) {
+        space.kept.push_back(kept);
+        space.extents.push_back(1);
+      }
+      space.extents.back() *= math.extent(a);
+    }
+    if (rest == 1) return space;
+  }
+  return {};
+}
+
+// The space of a nest, as far as its outputs tell: one flat loop if they are equally large; else
+// the axes of the reduction that makes the smaller ones.
+std::optional<Space> space_of(const Graph& group) {
+  int64_t points = 0;
+  for (const auto& o : group.outputs) points = std::max(points, count(group.type(o.node).shape));
+  std::optional<Space> space;
+  for (const auto& o : group.outputs) {
+    int64_t own = count(group.type(o.node).shape);
+    if (own == points) continue;
+    // Behind its reduction a smaller output has elementwise operators and renamings at most.
+    std::optional<Space> found;
+    std::vector<NodeId> open{o.node};
+    while (!open.empty() && !found) {
+      NodeId n = open.back();
+      open.pop_back();
+      found = reduced_space(group, n, points);
+      for (NodeId a : group.nodes[n].args) {
+        if (count(group.type(a).shape) == own) open.push_back(a);
+      }
+    }
+    if (!found || (space && *space != *found)) return std::nullopt;
+    space = found;
+  }
+  return space ? space : Space{{points}, {true}};
+}
+
+// Smaller stores are taken where they cost next to nothing: all that is left to do for them runs
+// with the space, and everything is read along strides.
+bool leaves_fit(const Nest& nest) {
+  std::vector<int> inner = left_out(nest);
+  if (inner.empty()) return true;
+  for (const NestValue& v : nest.values) {
+    for (auto [a, coef] : v.at.terms) {
+      if (nest.math.atom(a).kind != Atom::Kind::iterator) return false;
+    }
+  }
+  return std::ranges::all_of(leaf_reductions(nest), [&](int v) {
+    return nest.values[static_cast<size_t>(v)].over == inner;
+  });
+}
+
 }  // namespace
 
 std::optional<DType> working_type(std::span<const DType> types) {
@@ -412,118 +550,38 @@ std::string not_nestable(const Graph& g, NodeId n) {
 
 Result<Nest> nest_of(const Graph& group) {
   EMEND_ASSERT(!group.outputs.empty());
-  // One flat loop, cut where the index functions need it.
-  Dims space = {count(group.type(group.outputs[0].node).shape)};
-  for (const auto& o : group.outputs) {
-    if (count(group.type(o.node).shape) != space[0]) return fail("outputs of different sizes");
-  }
-  if (space[0] == 0) return fail("no elements");
+  auto space = space_of(group);
+  if (!space) return fail("outputs of different sizes");
+  if (std::ranges::find(space->extents, 0) != space->extents.end()) return fail("no elements");
   try {
+    // Cut where the index functions need it.
     Cuts reduced;
     for (int round = 0;; ++round) {
-      Nest nest = NestBuilder(group, space, reduced).build(space);
+      Nest nest = NestBuilder(group, *space, reduced).build();
       drop_unused(nest);
       NestCuts at = cuts(nest);
-      if (round == 8 || (at.space.empty() && at.reduced.empty())) return nest;
-      Dims finer;
-      for (size_t k = 0; k < space.size(); ++k) {
-        for (int64_t piece : pieces(space[k], at.space[k])) finer.push_back(piece);
+      Space finer;
+      for (size_t k = 0; k < space->extents.size(); ++k) {
+        for (int64_t piece : pieces(space->extents[k], at.space[k])) {
+          finer.extents.push_back(piece);
+          finer.kept.push_back(space->kept[k]);
+        }
       }
-      bool same = finer == space;
+      bool same = finer == *space;
       for (const auto& [extent, by] : at.reduced) {
         size_t before = reduced[extent].size();
         reduced[extent].insert(by.begin(), by.end());
         same = same && reduced[extent].size() == before;
       }
-      if (same) return nest;
+      if (same || round == 8) {
+        if (!leaves_fit(nest)) return fail("outputs of different sizes");
+        return nest;
+      }
       space = std::move(finer);
     }
   } catch (const Unnestable& u) {
     return fail(u.reason);
   }
-}
-
-std::vector<std::vector<bool>> free_atoms(const Nest& nest) {
-  std::vector<std::vector<bool>> all;
-  for (const NestValue& v : nest.values) {
-    std::vector<bool> free(nest.math.size(), false);
-    auto merge = [&](int other) {
-      const auto& theirs = all[static_cast<size_t>(other)];
-      for (size_t a = 0; a < free.size(); ++a) free[a] = free[a] || theirs[a];
-    };
-    auto see = [&](const Linear& e) {
-      nest.math.visit(e, [&](int a) {
-        if (nest.math.atom(a).kind == Atom::Kind::value) {
-          merge(nest.math.atom(a).value);
-        } else {
-          free[static_cast<size_t>(a)] = true;
-        }
-      });
-    };
-    see(v.at);
-    for (const Bound& b : v.bounds) see(b.at);
-    for (int a : v.args) merge(a);
-    for (int a : v.over) free[static_cast<size_t>(a)] = false;
-    all.push_back(std::move(free));
-  }
-  return all;
-}
-
-std::vector<bool> free_atoms(const Nest& nest, int value) {
-  return free_atoms(nest)[static_cast<size_t>(value)];
-}
-
-double operation_count(const Nest& nest) {
-  double total = 0;
-  auto all_free = free_atoms(nest);
-  for (size_t i = 0; i < nest.values.size(); ++i) {
-    const NestValue& v = nest.values[i];
-    double points = 1;
-    std::vector<bool>& free = all_free[i];
-    for (int a : v.over) free[static_cast<size_t>(a)] = true;
-    for (size_t a = 0; a < free.size(); ++a) {
-      if (free[a]) points *= static_cast<double>(nest.math.extent(static_cast<int>(a)));
-    }
-    if (v.kind == NestValue::Kind::compute) total += points * operation_count(v.body);
-    if (v.kind == NestValue::Kind::reduce) total += points;
-  }
-  return total;
-}
-
-std::string to_text(const Nest& nest) {
-  auto name = [&](int a) {
-    const Atom& at = nest.math.atom(a);
-    return at.kind == Atom::Kind::value ? str("v", at.value) : str("i", a);
-  };
-  std::string out = "space";
-  for (int a : nest.space) out += str(" i", a, "<", nest.math.extent(a));
-  out += "\n";
-  for (size_t i = 0; i < nest.values.size(); ++i) {
-    const NestValue& v = nest.values[i];
-    out += str("v", i, ": ", to_text(v.dtype), " = ");
-    switch (v.kind) {
-      case NestValue::Kind::load:
-        out += str("load ", v.buffer, "[", nest.math.text(v.at, name), "]");
-        for (const Bound& b : v.bounds)
-          out += str(" if 0 <= ", nest.math.text(b.at, name), " < ", b.extent);
-        break;
-      case NestValue::Kind::index:
-        out += nest.math.text(v.at, name);
-        break;
-      case NestValue::Kind::compute:
-        out += to_text(v.body) + " of";
-        for (int a : v.args) out += str(" v", a);
-        break;
-      case NestValue::Kind::reduce:
-        out += str(to_text(v.reduce), " of v", v.args[0], " over");
-        for (int a : v.over) out += str(" i", a, "<", nest.math.extent(a));
-        break;
-    }
-    out += "\n";
-  }
-  for (const NestStore& s : nest.stores)
-    out += str("store ", s.buffer, "[", nest.math.text(s.at, name), "] = v", s.value, "\n");
-  return out;
 }
 
 }  // namespace emend

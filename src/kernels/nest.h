@@ -9,6 +9,8 @@
 //
 // Values are in topological order, equal ones are one. A reduction may bind an iterator of the
 // space that its result does not depend on, as above: then its terms are shared with later uses.
+// A store that leaves iterators of the space out is a smaller tensor: statistics of the rows above,
+// or a *leaf reduction* beside a main output (the gradient of a bias).
 #pragma once
 
 #include <vector>
@@ -54,7 +56,9 @@ struct NestStore {
 
 struct Nest {
   IndexMath math;
-  std::vector<int> space;  // iterators, outermost first; the stores are one to one on them
+  // Iterators, outermost first. A store is one to one on those that it names: all, or all but the
+  // ones that the leaf reductions of the nest run over.
+  std::vector<int> space;
   std::vector<NestValue> values;
   std::vector<NestStore> stores;
 };
@@ -66,9 +70,16 @@ std::optional<DType> working_type(std::span<const DType> types);
 // Why a node cannot be part of any nest; empty if it can.
 std::string not_nestable(const Graph& g, NodeId n);
 
-// The nest of a group: inputs are loads, outputs are stores, in row-major order. All outputs have
-// one number of elements. Fails with the reason.
+// The nest of a group: inputs are loads, outputs are stores, in row-major order. The outputs have
+// one number of elements, or are reductions of tensors of that size over the same axes. Fails with
+// the reason.
 Result<Nest> nest_of(const Graph& group);
+
+// Iterators of the space that not every store names: they cannot be shared between tasks.
+std::vector<int> left_out(const Nest& nest);
+// Reductions over just those that only smaller stores need: done while the space is run through.
+// (A nest whose smaller stores need others is none: nest_of fails.)
+std::vector<int> leaf_reductions(const Nest& nest);
 
 // Per value, the iterators that it depends on: free ones, without those bound by reductions.
 std::vector<std::vector<bool>> free_atoms(const Nest& nest);

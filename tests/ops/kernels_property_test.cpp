@@ -142,6 +142,36 @@ NodeId rows(GraphBuilder& b, Rng& rng) {
   }
 }
 
+// Reductions stored beside what they reduce, over any run of axes, some of them finished further.
+NodeId leaves(GraphBuilder& b, Rng& rng) {
+  Dims shape;
+  for (int64_t i = rng.between(1, 4); i > 0; --i) shape.push_back(rng.between(1, 20));
+  auto rank = static_cast<int64_t>(shape.size());
+  int64_t first = rng.between(0, rank - 1), last = rng.between(first, rank - 1);
+  Dims axes;
+  for (int64_t d = 0; d < rank; ++d) {
+    bool inside = d >= first && d <= last;
+    if (inside == (rank < 3 || rng.between(0, 2) > 0)) axes.push_back(d);
+  }
+  NodeId y = b.input("x", f32(shape));
+  if (rng.between(0, 2) == 0) {
+    y = b.op("softmax", {y}, Attrs({{"axis", rng.between(0, rank - 1)}}));
+  } else {
+    y = b.op("mul", {b.op("tanh", {y}), b.input("z", f32({shape.back()}))});
+  }
+  static const std::vector<std::string> kReductions = {"reduce_sum", "reduce_max", "reduce_mean",
+                                                       "reduce_min"};
+  if (axes.empty()) return y;
+  for (int64_t n = rng.between(1, 2); n > 0; --n) {
+    // Of one sign: a sum that cancels would say nothing of the kernel.
+    NodeId term = rng.between(0, 1) ? b.op("exp", {y}) : b.op("mul", {y, y});
+    NodeId leaf = b.op(rng.pick(kReductions), {term}, dims("axes", axes));
+    if (rng.between(0, 1)) leaf = b.op("mul", {leaf, b.op("tanh", {leaf})});
+    b.output("leaf", leaf);
+  }
+  return y;
+}
+
 NodeId pool(GraphBuilder& b, Rng& rng) {
   Dims x{rng.between(1, 2), rng.between(1, 5), rng.between(5, 30), rng.between(5, 30)};
   Dims kernel{rng.between(1, 3), rng.between(1, 3)};
@@ -259,14 +289,14 @@ Whole whole_of(const Graph& group, uint64_t seed) {
   }
   // splice keeps the order of nodes.
   auto results = splice(b, group, args);
-  b.output("y", results[0]);
+  for (NodeId r : results) b.output("y", r);
   w.graph = std::move(b).build();
   NodeGroup all;
   for (size_t n = 0; n < w.graph.size(); ++n) {
     const Node& node = w.graph.nodes[NodeId(n)];
     if (node.op != kInputOp && node.op != kConstantOp) all.nodes.push_back(NodeId(n));
   }
-  all.stores = {w.graph.outputs[0].node};
+  for (const auto& o : w.graph.outputs) all.stores.push_back(o.node);
   w.partition.groups = {all};
   return w;
 }
@@ -341,7 +371,7 @@ struct Trial {
   std::string kernel, told;
   Program program;  // its launch, and what lays values out for it
   std::shared_ptr<const Whole> whole;
-  Tensor exact;
+  std::vector<Value> exact;
 
   bool calls_a_library() const {
     return std::any_of(program.kernels.begin(), program.kernels.end(),
@@ -391,15 +421,21 @@ struct Trial {
       EXPECT_EQ(std::memcmp(filled(b).data(), block.data(), block.size()), 0)
           << "writes its operand " << b.value << told;
     }
-    const Type& type = whole->graph.type(whole->graph.outputs[0].node);
-    Block& made = blocks.at(program.outputs[0]);
-    expect_equal(Tensor::make(type.dtype, type.shape, [&](std::byte* out) {
-      if (made.size()) std::memcpy(out, made.data(), made.size());
-    }));
+    std::vector<Value> results;
+    for (size_t o = 0; o < program.outputs.size(); ++o) {
+      const Type& type = whole->graph.type(whole->graph.outputs[o].node);
+      Block& made = blocks.at(program.outputs[o]);
+      results.emplace_back(Tensor::make(type.dtype, type.shape, [&](std::byte* out) {
+        if (made.size()) std::memcpy(out, made.data(), made.size());
+      }));
+    }
+    expect_equal(results);
   }
 
-  void expect_equal(const Tensor& actual) const {
-    EXPECT_LE(error_against(exact, actual), allowed(whole->graph)) << told;
+  void expect_equal(const std::vector<Value>& actual) const {
+    for (size_t o = 0; o < exact.size(); ++o) {
+      EXPECT_LE(error_against(exact[o].tensor, actual[o].tensor), allowed(whole->graph)) << told;
+    }
   }
 };
 
@@ -423,9 +459,9 @@ void add_trials(const Param& param, uint64_t seed, const Target& target,
   bool reals = true;
   for (const Type& t : g.types) reals &= is_float(t.dtype) || t.dtype == DType::boolean;
   bool indexed = param.family == Family(gather);
-  Tensor exact = reals || indexed
-                     ? evaluate(g, doubles, {.arithmetic = Arithmetic::real64})[0].tensor
-                     : evaluate(g, whole->inputs)[0].tensor;
+  std::vector<Value> exact = reals || indexed
+                                 ? evaluate(g, doubles, {.arithmetic = Arithmetic::real64})
+                                 : evaluate(g, whole->inputs);
   auto outline = outlined(g, group);
   std::vector<bool> constant;
   for (NodeId n : outline.loads) constant.push_back(g.is_constant(n));
@@ -479,8 +515,7 @@ TEST_P(Kernels, AgreeWithTheReference) {
     for (const Trial& t : trials) {
       ++tried[t.kernel];
       if (t.calls_a_library()) {
-        t.expect_equal(
-            CpuProgram(t.program, c_prelude(), {.threads = 2}).run(t.whole->inputs)[0].tensor);
+        t.expect_equal(CpuProgram(t.program, c_prelude(), {.threads = 2}).run(t.whole->inputs));
       } else {
         for (int parts : {1, 3}) t.expect_right(functions, parts);
         functions = functions.subspan(t.program.kernels.size());
@@ -512,9 +547,9 @@ std::vector<Param> params() {
   for (int vector_bytes : {64, 32, 16}) {
     for (auto [name, family] :
          {std::pair("matmul", Family(matmul)), std::pair("conv", Family(conv)),
-          std::pair("rows", Family(rows)), std::pair("pool", Family(pool)),
-          std::pair("views", Family(views)), std::pair("pointwise", Family(pointwise)),
-          std::pair("gather", Family(gather))})
+          std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
+          std::pair("pool", Family(pool)), std::pair("views", Family(views)),
+          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

@@ -59,6 +59,24 @@ TEST(Nest, ASoftmaxSharesItsRow) {
   EXPECT_EQ(loads, 1u) << to_text(nest);
 }
 
+// The axes of a leaf reduction are iterators of the space, joined where they are neighbours.
+TEST(Nest, ALeafReductionRunsOverTheSpace) {
+  GraphBuilder b;
+  NodeId y = b.op("relu", {b.input("x", f32({2, 3, 4, 5}))});
+  b.output("y", y);
+  b.output("s", b.op("reduce_sum", {y}, Attrs({{"axes", Dims{0, 2, 3}}})));
+  Nest nest = nest_of(std::move(b).build()).value_or_throw();
+  EXPECT_EQ(to_text(nest),
+            "space i0<2 i1<3 i2<20\n"
+            "v0: f32 = load 0[60 * i0 + 20 * i1 + i2]\n"
+            "v1: f32 = max(x, 0) of v0\n"
+            "v2: f32 = sum of v1 over i0<2 i2<20\n"
+            "store 0[60 * i0 + 20 * i1 + i2] = v1\n"
+            "store 1[i1] = v2\n");
+  EXPECT_EQ(left_out(nest), (std::vector<int>{nest.space[0], nest.space[2]}));
+  EXPECT_EQ(leaf_reductions(nest), std::vector<int>{2});
+}
+
 // A pad of a computed value reads beyond the borders only where the result is dropped: no fault.
 TEST(Nest, APadOfAComputedValueIsAMask) {
   GraphBuilder b;

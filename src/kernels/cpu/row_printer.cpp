@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -28,6 +30,13 @@ std::string combined(Reduce how, DType work, const std::string& acc, const std::
     default:
       return str("em_min", suffix, "(", acc, ", ", x, ")");
   }
+}
+
+const char* omp_word(Reduce how) {
+  return how == Reduce::sum       ? "+"
+         : how == Reduce::product ? "*"
+         : how == Reduce::max     ? "em_max"
+                                  : "em_min";
 }
 
 }  // namespace
@@ -82,26 +91,111 @@ std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
 }
 
 RowPrinter::RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest)
-    : nest_(nest), group_(group), lane_(lane), longest_(longest), free_(free_atoms(nest)) {
+    : nest_(nest),
+      group_(group),
+      lane_(lane),
+      longest_(longest),
+      free_(free_atoms(nest)),
+      inner_(left_out(nest)),
+      leaves_(leaf_reductions(nest)) {
   find_kept();
 }
 
 std::string RowPrinter::print() {
   std::vector<int> outer;
   for (int a : nest_.space) {
-    if (a != lane_) outer.push_back(a);
+    if (a != lane_ && !is_inner(a)) outer.push_back(a);
   }
   loops_ = {{outer, {}, ""}};
   if (lane_ < 0) {
-    store_all();
+    for (const NestStore& s : nest_.stores) store(s);
     return loops_[0].text;
   }
-  prepare_rows();
-  for (const NestStore& s : nest_.stores) hoist(s.value, {lane_});
-  open_loop({lane_});
-  store_all();
-  close_loop(str("#pragma GCC ivdep\n", lane_head()));
+  prepare_rows(true);
+  declare_leaves();
+  auto rows_outside = rows_;
+  for (int a : inner_) {
+    if (a != lane_) open_loop({a});
+  }
+  prepare_rows(false);
+  run_lanes();
+  for (size_t k = inner_.size(); k-- > 0;) {
+    if (inner_[k] != lane_) close_loop(loop_head(inner_[k]));
+  }
+  rows_ = std::move(rows_outside);
+  store_leaves();
   return loops_[0].text;
+}
+
+std::string RowPrinter::loop_head(int iterator) const {
+  std::string i = iterator_name(iterator);
+  return str("for (int64_t ", i, " = 0; ", i, " < ", nest_.math.extent(iterator), "; ++", i,
+             ") {\n");
+}
+
+// --- leaf reductions ---
+
+// The accumulator of a leaf: a number, or one for every lane.
+std::string RowPrinter::leaf_name(int v) const {
+  return depends(v, lane_) ? str("leaf", v, "[", iterator_name(lane_), " - lo]") : str("leaf", v);
+}
+
+void RowPrinter::declare_leaves() {
+  for (int v : leaves_) {
+    const NestValue& u = value(v);
+    std::string neutral = str(leaf_name(v), " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n");
+    std::string& text = loops_[0].text;
+    if (!depends(v, lane_)) {
+      text += str(c_work(u.work), " ", neutral);
+    } else {
+      text += str(c_work(u.work), " leaf", v, "[", std::min(longest_, nest_.math.extent(lane_)),
+                  "];\n", lane_head(), neutral, "}\n");
+    }
+  }
+}
+
+// Everything that has an element for every lane, and a step of all leaf reductions.
+void RowPrinter::run_lanes() {
+  auto is_main = [&](const NestStore& s) {
+    return inner_.empty() || nest_.math.stride(s.at, inner_[0]) != 0;
+  };
+  for (const NestStore& s : nest_.stores) {
+    if (is_main(s)) hoist(s.value, {lane_});
+  }
+  for (int v : leaves_) hoist(value(v).args[0], {lane_});
+  open_loop({lane_});
+  for (const NestStore& s : nest_.stores) {
+    if (is_main(s)) store(s);
+  }
+  std::string sums;
+  for (int v : leaves_) {
+    const NestValue& u = value(v);
+    std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
+    loops_.back().text +=
+        str(leaf_name(v), " = ", combined(u.reduce, u.work, leaf_name(v), x), ";\n");
+    if (!depends(v, lane_))
+      sums += str(" reduction(", omp_word(u.reduce), " : ", leaf_name(v), ")");
+  }
+  close_loop(str(sums.empty() ? "#pragma GCC ivdep" : "#pragma omp simd", sums, "\n", lane_head()));
+}
+
+void RowPrinter::store_leaves() {
+  if (inner_.empty()) return;
+  bool lanes = !is_inner(lane_);
+  for (int v : leaves_) {
+    const NestValue& u = value(v);
+    std::string done = c_rounded(u.dtype, u.work, leaf_name(v));
+    (depends(v, lane_) ? rows_[v] : loops_[0].names[v]) = done;
+  }
+  auto each = [&](const std::function<void(const NestStore&)>& see) {
+    for (const NestStore& s : nest_.stores) {
+      if (nest_.math.stride(s.at, inner_[0]) == 0) see(s);
+    }
+  };
+  if (lanes) each([&](const NestStore& s) { hoist(s.value, {lane_}); });
+  if (lanes) open_loop({lane_});
+  each([&](const NestStore& s) { store(s); });
+  if (lanes) close_loop(str("#pragma GCC ivdep\n", lane_head()));
 }
 
 std::string RowPrinter::lane_head() const {
@@ -116,8 +210,10 @@ void RowPrinter::find_kept() {
   std::map<int, std::set<int>> users;  // value -> loops over the row that need it
   for (size_t v = 0; v < nest_.values.size(); ++v) {
     const NestValue& r = value(static_cast<int>(v));
-    if (r.kind == NestValue::Kind::reduce && r.over == std::vector<int>{lane_} &&
-        !depends(static_cast<int>(v), lane_)) {
+    if (is_leaf(static_cast<int>(v))) {
+      note_users(r.args[0], -1, users);
+    } else if (r.kind == NestValue::Kind::reduce && r.over == std::vector<int>{lane_} &&
+               !depends(static_cast<int>(v), lane_)) {
       note_users(r.args[0], static_cast<int>(v), users);
     }
   }
@@ -215,7 +311,7 @@ std::string RowPrinter::compute(int v) {
   }
   std::string& text = loops_.back().text;
   text += str("const ", c_work(u.work), " ", name, " = ", expression, ";\n");
-  if (kept_.count(v) && in_lane_loop()) {
+  if (kept_.count(v) && keeps_ && in_lane_loop()) {
     text += str("row", v, "[", iterator_name(lane_), " - lo] = ", name, ";\n");
     newly_kept_.push_back(v);
   }
@@ -305,19 +401,15 @@ void RowPrinter::reduce(int v, const std::string& name) {
   bool rows = over == std::vector<int>{lane_};
   hoist(u.args[0], over);
   for (int a : over) open_loop({a});
+  bool outside = std::exchange(keeps_, rows);
   std::string x = use(u.args[0]);
+  keeps_ = outside;
   x = c_converted(value(u.args[0]).work, u.work, x);
   loops_.back().text += str(acc, " = ", combined(u.reduce, u.work, acc, x), ";\n");
-  const char* word = u.reduce == Reduce::sum       ? "+"
-                     : u.reduce == Reduce::product ? "*"
-                     : u.reduce == Reduce::max     ? "em_max"
-                                                   : "em_min";
   for (size_t k = over.size(); k-- > 0;) {
-    std::string head =
-        str("for (int64_t ", iterator_name(over[k]), " = 0; ", iterator_name(over[k]), " < ",
-            nest_.math.extent(over[k]), "; ++", iterator_name(over[k]), ") {\n");
+    std::string head = loop_head(over[k]);
     if (k + 1 == over.size()) {
-      head = str("#pragma omp simd reduction(", word, " : ", acc, ")\n", head);
+      head = str("#pragma omp simd reduction(", omp_word(u.reduce), " : ", acc, ")\n", head);
       if (rows) declare_kept();
     }
     close_loop(head);
@@ -377,39 +469,39 @@ std::string RowPrinter::clipped(const NestValue& reduction) {
 }
 
 // Reductions that depend on the lanes become rows of accumulators before the lanes run.
-void RowPrinter::prepare_rows() {
-  for (size_t i = 0; i < nest_.values.size(); ++i) {
-    int v = static_cast<int>(i);
-    const NestValue& u = value(v);
-    if (u.kind != NestValue::Kind::reduce || !depends(v, lane_) || !stands_alone(v)) continue;
-    if (rows_.count(v)) continue;
-    std::string acc = str("row", v), type = c_work(u.work);
-    std::string at = str(acc, "[", iterator_name(lane_), " - lo]");
-    loops_.back().text +=
-        str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n", lane_head(),
-            at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
-    for (int a : u.over) open_loop({a});
-    std::string range = clipped(u);
-    open_loop({lane_});
-    std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
-    loops_.back().text += str(at, " = ", combined(u.reduce, u.work, at, x), ";\n");
-    std::string lane = iterator_name(lane_);
-    std::string head = range.empty() ? lane_head()
-                                     : str(range, "for (int64_t ", lane, " = in0; ", lane,
-                                           " < in1; ++", lane, ") {\n");
-    size_t pragma = head.rfind("for (");
-    close_loop(head.insert(pragma, "#pragma GCC ivdep\n"));
-    inside_.clear();
-    for (size_t k = u.over.size(); k-- > 0;) {
-      std::string a = iterator_name(u.over[k]);
-      close_loop(str("for (int64_t ", a, " = 0; ", a, " < ", nest_.math.extent(u.over[k]), "; ++",
-                     a, ") {\n"));
-    }
-    if (u.dtype != u.work) {
-      loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
-    }
-    rows_[v] = at;
+void RowPrinter::prepare_rows(bool before_inner) {
+  for (int v = 0; v < std::ssize(nest_.values); ++v) {
+    bool is_row = value(v).kind == NestValue::Kind::reduce && depends(v, lane_) && stands_alone(v);
+    if (!is_row || is_leaf(v) || rows_.count(v)) continue;
+    bool inside = std::ranges::any_of(inner_, [&](int a) { return depends(v, a); });
+    if (inside != before_inner) prepare_row(v);
   }
+}
+
+void RowPrinter::prepare_row(int v) {
+  const NestValue& u = value(v);
+  std::string acc = str("row", v), type = c_work(u.work);
+  std::string at = str(acc, "[", iterator_name(lane_), " - lo]");
+  loops_.back().text +=
+      str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n", lane_head(),
+          at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
+  for (int a : u.over) open_loop({a});
+  std::string range = clipped(u);
+  open_loop({lane_});
+  std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
+  loops_.back().text += str(at, " = ", combined(u.reduce, u.work, at, x), ";\n");
+  std::string lane = iterator_name(lane_);
+  std::string head = range.empty() ? lane_head()
+                                   : str(range, "for (int64_t ", lane, " = in0; ", lane,
+                                         " < in1; ++", lane, ") {\n");
+  size_t pragma = head.rfind("for (");
+  close_loop(head.insert(pragma, "#pragma GCC ivdep\n"));
+  inside_.clear();
+  for (size_t k = u.over.size(); k-- > 0;) close_loop(loop_head(u.over[k]));
+  if (u.dtype != u.work) {
+    loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
+  }
+  rows_[v] = at;
 }
 
 // Only the lanes and the tasks are free in it: it is not inside another reduction.
@@ -422,14 +514,11 @@ bool RowPrinter::stands_alone(int v) const {
   return true;
 }
 
-void RowPrinter::store_all() {
-  for (const NestStore& s : nest_.stores) {
-    const NestValue& u = value(s.value);
-    std::string x = use(s.value);
-    DType stored = group_.type(group_.outputs[static_cast<size_t>(s.buffer)].node).dtype;
-    loops_.back().text +=
-        str("y", s.buffer, "[", index(s.at), "] = ", c_store(stored, u.work, x), ";\n");
-  }
+void RowPrinter::store(const NestStore& s) {
+  std::string x = use(s.value);
+  DType stored = group_.type(group_.outputs[static_cast<size_t>(s.buffer)].node).dtype;
+  loops_.back().text +=
+      str("y", s.buffer, "[", index(s.at), "] = ", c_store(stored, value(s.value).work, x), ";\n");
 }
 
 }  // namespace emend

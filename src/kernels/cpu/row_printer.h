@@ -2,9 +2,11 @@
 // vectorises. A value is computed in the outermost loop that knows all its iterators; a reduction
 // that does not depend on the lanes is a loop of its own before them, one that does (a window, a
 // plain contraction) is a row of accumulators. Values that two loops over the row need and that are
-// dear are kept in a row of their own (the exponentials of a softmax).
+// dear are kept in a row of their own (the exponentials of a softmax). Leaf reductions are added up
+// while the lanes run; the iterators that they run over are loops here, around the lanes.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -22,8 +24,8 @@ class RowPrinter {
 
   // A reduction that others compute: `element` is its value at the lanes' iterator.
   void give(int value, std::string element) { rows_[value] = std::move(element); }
-  // Statements that assume: iterators of the space other than the lanes are variables, the lanes go
-  // from `lo` to `hi`, buffers are declared.
+  // Statements that assume: iterators of the space other than the lanes and those that leaf
+  // reductions run over are variables, the lanes go from `lo` to `hi`, buffers are declared.
   std::string print();
 
  private:
@@ -38,9 +40,13 @@ class RowPrinter {
   }
   bool stands_alone(int v) const;
   bool in_lane_loop() const;
+  bool is_leaf(int v) const { return std::ranges::find(leaves_, v) != leaves_.end(); }
+  bool is_inner(int atom) const { return std::ranges::find(inner_, atom) != inner_.end(); }
   size_t home(int v) const;
   int unit_strides(int v, int iterator) const;
   std::string lane_head() const;
+  std::string loop_head(int iterator) const;
+  std::string leaf_name(int v) const;
 
   void find_kept();
   void note_users(int v, int loop, std::map<int, std::set<int>>& users) const;
@@ -58,15 +64,21 @@ class RowPrinter {
   Scalar with_whole_comparisons(const NestValue& u, std::vector<std::string>& args);
   void reduce(int v, const std::string& name);
   void declare_kept();
-  void prepare_rows();
-  void store_all();
+  void prepare_rows(bool before_inner);
+  void prepare_row(int v);
+  void declare_leaves();
+  void run_lanes();
+  void store_leaves();
+  void store(const NestStore& s);
 
   const Nest& nest_;
   const Graph& group_;
   int lane_;
   int64_t longest_;
   std::vector<std::vector<bool>> free_;  // atoms that each value depends on
+  std::vector<int> inner_, leaves_;      // what leaf reductions run over, and they themselves
   std::set<int> kept_;                   // values worth a row
+  bool keeps_ = false;                   // in a loop over the whole row that fills them
   std::vector<int> newly_kept_;
   std::map<int, std::string> rows_;  // values that are rows already: the element at the lane
   std::set<int> inside_;             // loads that are known to be within their bounds

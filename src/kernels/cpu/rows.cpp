@@ -1,5 +1,6 @@
 // The template that computes any nest: one row at a time (row_printer.h). The space is cut into
-// rows and everything outside of them: tasks, shared by the threads.
+// rows and everything outside of them: tasks, shared by the threads. What leaf reductions run over
+// is inside of a task: their results are made by one thread each, always in the same order.
 #include <algorithm>
 
 #include "base/error.h"
@@ -19,9 +20,18 @@ struct RowShape {
   bool turned = false;
 };
 
+// Iterators of the space that tasks share between them, besides the lanes.
+std::vector<int> task_iterators(const Nest& nest, int lane) {
+  std::vector<int> inner = left_out(nest), outer;
+  for (int a : nest.space) {
+    if (a != lane && std::ranges::find(inner, a) == inner.end()) outer.push_back(a);
+  }
+  return outer;
+}
+
 // Loads walk across memory along the lanes and along it one iterator further out.
 bool is_turned(const Nest& nest) {
-  if (nest.space.size() < 2) return false;
+  if (nest.space.size() < 2 || !left_out(nest).empty()) return false;
   int lane = nest.space.back(), next = nest.space[nest.space.size() - 2];
   return std::ranges::any_of(nest.values, [&](const NestValue& v) {
     if (v.kind != NestValue::Kind::load) return false;
@@ -60,7 +70,7 @@ RowShape shape_of(const Nest& nest, const Target& target) {
   if (rows && !over_space && across > 0 && along >= across) return shape;
   shape.lane = last;
   int64_t extent = nest.math.extent(last), outer = 1;
-  for (int a : nest.space) outer *= a == last ? 1 : nest.math.extent(a);
+  for (int a : task_iterators(nest, last)) outer *= nest.math.extent(a);
   shape.chunk = extent;
   if (!over_lanes) {
     int64_t limit = rows ? 1024 : 8192;
@@ -116,13 +126,9 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
   Graph group = laid_out(logical, c.layouts);
   Nest nest = nest_of(group).value_or_throw();
   RowShape shape = shape_of(nest, target);
-  std::vector<int> outer;
+  std::vector<int> outer = task_iterators(nest, shape.lane);
   int64_t points = 1;
-  for (int a : nest.space) {
-    if (a == shape.lane) continue;
-    outer.push_back(a);
-    points *= nest.math.extent(a);
-  }
+  for (int a : outer) points *= nest.math.extent(a);
   int64_t lanes = shape.lane >= 0 ? nest.math.extent(shape.lane) : 1;
   int64_t pieces = (lanes + shape.chunk - 1) / shape.chunk;
   std::string text =
