@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/nest.h"
+#include "ops/table.h"
 
 namespace emend {
 namespace {
@@ -82,9 +83,7 @@ class Mask {
   std::vector<Bound>& bounds_;
 };
 
-}  // namespace
-
-std::optional<Repacking> repacking_of(const Graph& packing) {
+std::optional<Repacking> copy_of(const Graph& packing) {
   if (packing.inputs.size() != 1 || packing.outputs.size() != 1) return std::nullopt;
   auto nest = nest_of(packing);
   if (!nest || nest->stores.size() != 1) return std::nullopt;
@@ -110,6 +109,47 @@ std::optional<Repacking> repacking_of(const Graph& packing) {
     if (!coefs) return std::nullopt;
     r.limits.push_back({std::move(*coefs), b.at.constant, b.extent});
   }
+  return r;
+}
+
+// The last node as a matrix times what comes before it; renamings are looked through.
+struct LastProduct {
+  Repacking::Matrix matrix;
+  NodeId operand;
+};
+std::optional<LastProduct> last_product(const Graph& g, NodeId n) {
+  while (op_def(g.nodes[n]).name == "reshape") n = g.nodes[n].args[0];
+  const Node& node = g.nodes[n];
+  if (op_def(node).name != "matmul" || !g.is_constant(node.args[0])) return std::nullopt;
+  const Tensor& t = g.constant(node.args[0]);
+  const Dims& shape = g.type(node.args[1]).shape;
+  if (t.dtype() != DType::f32 || t.shape().size() != 2 || shape.size() < 2) return std::nullopt;
+  LastProduct p{{t.shape()[0], t.shape()[1], shape.back(), {}}, node.args[1]};
+  for (size_t i = 0; i < static_cast<size_t>(t.count()); ++i)
+    p.matrix.elements.push_back(load_real(DType::f32, t.data(), i));
+  return p;
+}
+
+}  // namespace
+
+std::optional<Repacking> repacking_of(const Graph& packing) {
+  std::vector<Repacking::Matrix> matrices;
+  NodeId at = packing.outputs[0].node;
+  while (auto p = last_product(packing, at)) {
+    matrices.insert(matrices.begin(), std::move(p->matrix));
+    at = p->operand;
+  }
+  Graph moves = packing;
+  moves.outputs[0].node = at;
+  auto r = copy_of(moves);
+  if (!r || matrices.empty()) return r;
+  // Slices along the first dimension must be whole vectors for all of them.
+  int64_t slice = count(r->extents) / r->extents[0];
+  for (const Repacking::Matrix& m : matrices) {
+    if (slice % (m.columns * m.inner) != 0) return std::nullopt;
+    slice = slice / m.columns * m.rows;
+  }
+  r->matrices = std::move(matrices);
   return r;
 }
 

@@ -18,6 +18,7 @@ struct KernelCode {
   std::string entry;               // its name
   int64_t tasks = 1;               // independent pieces of work; a call does those in [first, last)
   std::vector<LibraryCall> calls;  // one per task; the text only says what they are
+  size_t scratch_bytes = 0;        // memory that a thread has for itself meanwhile: the last buffer
   bool operator==(const KernelCode&) const = default;
 };
 
@@ -54,15 +55,21 @@ struct Step {
 
 // How a constant is laid out for the kernels that read it: the row-major array of `extents` whose
 // element i is the constant's element first + sum of strides[k] i[k], or zero where a limit
-// (0 <= constant + sum of coefs[k] i[k] < extent) says no.
+// (0 <= constant + sum of coefs[k] i[k] < extent) says no. Then matrices multiply it, one after the
+// other: as [outer, columns, inner], where `outer` follows, every column is a vector.
 struct Repacking {
   struct Limit {
     Dims coefs;
     int64_t constant = 0, extent = 0;
   };
+  struct Matrix {
+    int64_t rows = 0, columns = 0, inner = 1;
+    std::vector<double> elements;
+  };
   Dims extents, strides;
   int64_t first = 0;
   std::vector<Limit> limits;
+  std::vector<Matrix> matrices;  // of f32 only; the first dimension of `extents` is in `outer`
 };
 
 struct Weight {

@@ -4,7 +4,7 @@
 namespace emend {
 
 const Catalogue& cpu_catalogue() {
-  static const Catalogue kAll = {rows_kernel(), contract_kernel()};
+  static const Catalogue kAll = {rows_kernel(), contract_kernel(), winograd_kernel()};
   return kAll;
 }
 

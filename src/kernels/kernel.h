@@ -44,6 +44,8 @@ struct Candidate {
   struct Growth {
     double held = 0, added = 0;  // bytes
   } growth;
+  // What it may lose beyond a plain sum in the element type, relative to the largest output.
+  double error = 0;
 };
 
 struct Kernel {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <set>
 
 #include "base/parallel.h"
@@ -20,7 +21,6 @@
 #include "run/machine.h"
 #include "run/onednn.h"
 #include "select/select.h"
-#include "select/weight_budget.h"
 
 namespace emend {
 namespace {
@@ -197,14 +197,19 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
   }
 }
 
+// Of one kernel: errors of many add up like independent ones.
+double allowed_error(const Partition& partition, const CompileFlowOptions& options) {
+  return options.accuracy / std::sqrt(std::max(1.0, static_cast<double>(partition.groups.size())));
+}
+
 // Prices of what select asks about; nothing where they cannot be measured.
-SelectOptions measured(const Graph& plain, const Partition& partition, const Catalogue& catalogue,
+decltype(SelectOptions::price) measured(const Graph& plain, const Partition& partition, const Catalogue& catalogue,
                        const Target& target, const CompileFlowOptions& options,
                        CompileReport& facts) {
-  SelectOptions choose;
+  decltype(SelectOptions::price) price;
   TuneReport tuned;
   try {
-    choose.price =
+    price =
         measured_prices(plain, partition, catalogue, target, *options.prices,
                         {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
   } catch (const CompileFailure&) {
@@ -214,7 +219,7 @@ SelectOptions measured(const Graph& plain, const Partition& partition, const Cat
     facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
   facts.prices_measured = tuned.measured;
   facts.prices_known = tuned.known;
-  return choose;
+  return price;
 }
 
 // The library's kernels wherever it has one.
@@ -236,13 +241,14 @@ Catalogue library_first(Catalogue catalogue) {
 // The plan, or what was found to be faster: the library's kernels wherever it has one, or every
 // operator on its own.
 Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Target& target,
-           const CompileFlowOptions& options, CompileReport& facts) {
+           SelectOptions choose, const CompileFlowOptions& options, CompileReport& facts) {
+  choose.price = nullptr;  // only for what is in the chosen plan they are all known
   std::vector<RacedPlan> plans{{"chosen", chosen}};
   Partition single = fuse(plain, {.fuse = false, .target = target});
   if (onednn_state().loaded) {
-    plans.push_back({"library", select(plain, chosen.partition, library_first(catalogue), target)});
+    plans.push_back({"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});
   }
-  plans.push_back({"unfused", select(plain, std::move(single), catalogue, target)});
+  plans.push_back({"unfused", select(plain, std::move(single), catalogue, target, choose)});
   std::vector<Value> inputs;
   try {
     inputs = random_inputs(plain, options.seed);
@@ -277,17 +283,18 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   g = {};
   Partition partition =
       timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
-  Catalogue catalogue = within_memory(catalogue_here(), plain, partition, options.memory);
-  SelectOptions choose;
+  const Catalogue& catalogue = catalogue_here();
+  SelectOptions choose{.memory = options.memory, .error = allowed_error(partition, options)};
   if (options.prices) {
-    choose = timed(facts, "measure",
-                   [&] { return measured(plain, partition, catalogue, target, options, facts); });
+    choose.price = timed(facts, "measure", [&] {
+      return measured(plain, partition, catalogue, target, options, facts);
+    });
   }
   Plan plan = timed(facts, "select",
                     [&] { return select(plain, std::move(partition), catalogue, target, choose); });
   if (options.prices) {
     plan = timed(facts, "race",
-                 [&] { return raced(plain, std::move(plan), catalogue, target, options, facts); });
+                 [&] { return raced(plain, std::move(plan), catalogue, target, choose, options, facts); });
   }
   CpuProgram program = built(plain, plan, catalogue, target, options, facts);
   facts.groups = plan.partition.groups.size();

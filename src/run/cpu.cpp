@@ -24,8 +24,10 @@ constexpr int32_t kLibraryFault = 2;  // kernels report 1: an index outside of i
 // What one run at a time writes to.
 struct Instance {
   std::shared_ptr<std::byte> arena;
+  std::shared_ptr<std::byte> scratch;  // of every thread, one after the other
   std::vector<void*> at;                                  // of every buffer
-  std::vector<std::vector<void*>> arguments;              // of every step
+  std::vector<std::vector<void*>> arguments;              // of every step; with scratch memory:
+                                                          // and every thread
   std::vector<Value> host;                                // of every buffer that is no plain memory
   std::vector<std::shared_ptr<OnednnStep::Bound>> bound;  // of every step that calls the library
   bool borrowed = false;  // inputs are bytes of the caller's, in `at` only
@@ -160,17 +162,43 @@ struct CpuProgram::Impl {
       if (buffer.place == Buffer::Place::weight)
         made->at[b] = const_cast<std::byte*>(weights[buffer.index].data());
     }
-    for (const Step& s : program.steps)
-      made->arguments.emplace_back(s.loads.size() + s.stores.size());
+    made->scratch = pages(scratch_bytes() * static_cast<size_t>(pool->threads()), "scratch");
+    for (const Step& s : program.steps) made->arguments.emplace_back(argument_count(s));
     for (const auto& l : library) made->bound.push_back(l ? l->bind() : nullptr);
     return made;
   }
 
+  size_t scratch_bytes() const {
+    constexpr size_t kPage = 4096;
+    size_t most = 0;
+    for (const KernelCode& k : program.kernels) most = std::max(most, k.scratch_bytes);
+    return (most + kPage - 1) / kPage * kPage;
+  }
+  bool has_scratch(const Step& s) const {
+    return s.kind == Step::Kind::launch && program.kernels[s.kernel].scratch_bytes > 0;
+  }
+  size_t argument_count(const Step& s) const {
+    size_t one = s.loads.size() + s.stores.size();
+    return has_scratch(s) ? (one + 1) * static_cast<size_t>(pool->threads()) : one;
+  }
+  void* const* arguments(const Instance& i, size_t s, int thread) const {
+    const Step& step = program.steps[s];
+    size_t skipped =
+        has_scratch(step) ? static_cast<size_t>(thread) * (step.loads.size() + step.stores.size() + 1)
+                          : 0;
+    return i.arguments[s].data() + skipped;
+  }
+
   void bind(Instance& i) const {
+    size_t scratch = scratch_bytes();
     for (size_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
       size_t k = 0;
-      for (BufferId b : program.steps[s].loads) i.arguments[s][k++] = i.at[b.value];
-      for (BufferId b : program.steps[s].stores) i.arguments[s][k++] = i.at[b.value];
+      for (size_t thread = 0; k < i.arguments[s].size(); ++thread) {
+        for (BufferId b : step.loads) i.arguments[s][k++] = i.at[b.value];
+        for (BufferId b : step.stores) i.arguments[s][k++] = i.at[b.value];
+        if (has_scratch(step)) i.arguments[s][k++] = i.scratch.get() + thread * scratch;
+      }
     }
   }
 
@@ -228,7 +256,7 @@ struct CpuProgram::Impl {
       bool good = library[s]->run(*i.bound[s], i.arguments[s].data(), first, last);
       if (!good) *fault = kLibraryFault;
     } else {
-      kernels.functions[step.kernel](i.arguments[s].data(), first, last, fault);
+      kernels.functions[step.kernel](arguments(i, s, thread), first, last, fault);
     }
   }
 
@@ -237,6 +265,7 @@ struct CpuProgram::Impl {
                                std::vector<std::vector<std::byte>>& copies) const {
     const Step& step = program.steps[s];
     std::vector<void*> shown = i.arguments[s];
+    shown.resize(step.loads.size() + step.stores.size());
     copies.clear();
     for (size_t k = 0; k < step.loads.size(); ++k) {
       bool overwritten = std::find(shown.begin() + static_cast<long>(step.loads.size()),

@@ -156,15 +156,53 @@ void repack_in_parts(const Tensor& from, const Repacking& r, std::byte* out) {
   }
 }
 
-}  // namespace
+// A slice of [outer, columns, inner] to [outer, rows, inner].
+void multiply(const Repacking::Matrix& m, std::vector<double>& slice) {
+  std::vector<double> out(slice.size() / static_cast<size_t>(m.columns) *
+                          static_cast<size_t>(m.rows));
+  auto outer = static_cast<int64_t>(slice.size()) / (m.columns * m.inner);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t row = 0; row < m.rows; ++row) {
+      double* to = out.data() + (o * m.rows + row) * m.inner;
+      for (int64_t c = 0; c < m.columns; ++c) {
+        double factor = m.elements[static_cast<size_t>(row * m.columns + c)];
+        const double* from = slice.data() + (o * m.columns + c) * m.inner;
+        for (int64_t i = 0; factor != 0 && i < m.inner; ++i) to[i] += factor * from[i];
+      }
+    }
+  }
+  slice = std::move(out);
+}
 
-void repack(const Tensor& from, const Repacking& r, std::byte* out) {
+void copy(const Tensor& from, const Repacking& r, std::byte* out);
+
+// Copied first, then multiplied slice by slice, in double precision: rounded once.
+void copy_and_multiply(const Tensor& from, const Repacking& r, std::byte* out) {
+  EMEND_ASSERT(from.dtype() == DType::f32);
+  Repacking moves = r;
+  moves.matrices.clear();
+  int64_t slices = r.extents[0];
+  auto slice = static_cast<size_t>(count(r.extents) / slices);
+  std::vector<float> moved(slice * static_cast<size_t>(slices));
+  copy(from, moves, reinterpret_cast<std::byte*>(moved.data()));
+  parallel_for(slices, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) {
+      const float* first = moved.data() + static_cast<size_t>(s) * slice;
+      std::vector<double> values(first, first + slice);
+      for (const Repacking::Matrix& m : r.matrices) multiply(m, values);
+      float* to = reinterpret_cast<float*>(out) + static_cast<size_t>(s) * values.size();
+      std::ranges::transform(values, to, [](double v) { return static_cast<float>(v); });
+    }
+  });
+}
+
+void copy(const Tensor& from, const Repacking& r, std::byte* out) {
   if (r.extents.empty()) {
     Repacking one = r;
     one.extents = {1};
     one.strides = {0};
     for (auto& l : one.limits) l.coefs = {0};
-    return repack(from, one, out);
+    return copy(from, one, out);
   }
   switch (info(from.dtype()).bits) {
     case 8:
@@ -180,6 +218,12 @@ void repack(const Tensor& from, const Repacking& r, std::byte* out) {
     default:
       EMEND_ASSERT(false, "no repacking of ", to_text(from.dtype()));
   }
+}
+
+}  // namespace
+
+void repack(const Tensor& from, const Repacking& r, std::byte* out) {
+  r.matrices.empty() ? copy(from, r, out) : copy_and_multiply(from, r, out);
 }
 
 }  // namespace emend

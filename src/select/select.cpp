@@ -1,7 +1,9 @@
 #include "select/select.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -14,10 +16,12 @@ namespace {
 
 // What the catalogue offers, best estimate first.
 std::vector<Candidate> offers(const Wanted& wanted, const Catalogue& catalogue,
-                              const Target& target) {
+                              const Target& target, double error = 0) {
   std::vector<Candidate> all;
   for (const Kernel& k : catalogue) {
-    for (Candidate& c : k.candidates(wanted, target)) all.push_back(std::move(c));
+    for (Candidate& c : k.candidates(wanted, target)) {
+      if (c.error <= error) all.push_back(std::move(c));
+    }
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.estimate_s < b.estimate_s;
@@ -25,11 +29,29 @@ std::vector<Candidate> offers(const Wanted& wanted, const Catalogue& catalogue,
   return all;
 }
 
-// The best candidate for one choice of layouts.
+double bytes_of(const Type& t) {
+  if (!t.is_tensor()) return 0;
+  return static_cast<double>(
+      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
+}
+
+// What its way of storing weights takes besides the weights.
+double added_bytes(const Candidate& c) {
+  double bytes = c.growth.added;
+  for (const Graph& packing : c.packing) {
+    if (packing.outputs.empty()) continue;
+    bytes += bytes_of(packing.type(packing.outputs[0].node)) -
+             bytes_of(packing.type(packing.inputs[0].node));
+  }
+  return bytes;
+}
+
 struct Option {
   Candidate candidate;
-  double price = 0;
+  double price = 0, added = 0;  // seconds; bytes
 };
+// For one choice of layouts, those of which one may be best: cheaper ones add more.
+using Options = std::vector<Option>;
 
 // A group with what it loads, and those of its loads that may lie otherwise.
 struct Place {
@@ -70,15 +92,11 @@ class Selector {
       const NodeGroup& group = plan_.partition.groups[k];
       for (size_t s = 0; s < group.stores.size(); ++s) stored_by_[group.stores[s]] = {k, s};
       if (!group.host) places_[k] = place_of(group);
-      problem_.options.emplace_back();
-      for (const Option& o : options_of(k)) problem_.options.back().push_back(o.price);
     }
-    for (size_t k = 0; k < groups; ++k) add_loads(k);
-    for (const auto& o : g_.outputs) needs_plain(storage_of(g_, o.node));
-    PbqpChoice choice = solve(problem_);
-    for (size_t k = 0; k < groups; ++k) {
-      plan_.choices.push_back(options_of(k)[choice.options[k]].candidate);
-    }
+    double room = room_for_weights();
+    decide(0);
+    if (added() > room) decide(price_of_a_byte(room));
+    for (size_t k = 0; k < groups; ++k) plan_.choices.push_back(chosen(k).candidate);
   }
 
  private:
@@ -92,8 +110,60 @@ class Selector {
     return p;
   }
 
-  const std::vector<Option>& options_of(size_t k) {
-    static const std::vector<Option> kHost(1);
+  // What weights may grow by. Every use may end up with a copy of its own, so all of them count.
+  double room_for_weights() const {
+    double held = 0, used = 0;
+    std::set<NodeId> known;
+    for (const Place& p : places_) {
+      for (NodeId n : p.outline.loads) {
+        NodeId s = storage_of(g_, n);
+        if (!g_.is_constant(s)) continue;
+        used += bytes_of(g_.type(s));
+        if (known.insert(s).second) held += bytes_of(g_.type(s));
+      }
+    }
+    return options_.memory * held - used;
+  }
+
+  double added() {
+    double bytes = 0;
+    for (size_t k = 0; k < places_.size(); ++k) bytes += chosen(k).added;
+    return bytes;
+  }
+
+  // The least one with which what is chosen fits, up to one at which nothing else counts.
+  double price_of_a_byte(double room) {
+    constexpr double kFree = 1e-16, kDear = 1;  // seconds
+    double low = std::log(kFree), high = std::log(kDear);
+    for (int step = 0; step < 16; ++step) {
+      double middle = (low + high) / 2;
+      decide(std::exp(middle));
+      (added() > room ? low : high) = middle;
+    }
+    return std::exp(high);
+  }
+
+  // All at once, with a price for every byte that weights grow by.
+  void decide(double byte_price) {
+    byte_price_ = byte_price;
+    problem_ = {};
+    for (size_t k = 0; k < places_.size(); ++k) {
+      problem_.options.emplace_back();
+      for (const Options& o : options_of(k)) problem_.options.back().push_back(price(best(o)));
+    }
+    for (size_t k = 0; k < places_.size(); ++k) add_loads(k);
+    for (const auto& o : g_.outputs) needs_plain(storage_of(g_, o.node));
+    choice_ = solve(problem_);
+  }
+
+  const Option& chosen(size_t k) { return best(options_of(k)[choice_.options[k]]); }
+  double price(const Option& o) const { return o.price + byte_price_ * o.added; }
+  const Option& best(const Options& options) const {
+    return *std::ranges::min_element(options, {}, [&](const Option& o) { return price(o); });
+  }
+
+  const std::vector<Options>& options_of(size_t k) {
+    static const std::vector<Options> kHost(1, Options(1));
     if (plan_.partition.groups[k].host) return kHost;
     const Place& p = places_[k];
     auto [it, fresh] = decided_.try_emplace({hash(p.outline.graph), p.constant, p.movable});
@@ -101,36 +171,54 @@ class Selector {
     return it->second;
   }
 
-  std::vector<Option> priced(const Place& p) const {
+  std::vector<Options> priced(const Place& p) const {
     std::vector<std::vector<Candidate>> offered;
     double best = 1e30;
     auto all = convolves_ ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
     for (Layouts& l : all) {
-      offered.push_back(offers({p.outline.graph, p.constant, l}, catalogue_, target_));
+      offered.push_back(
+          offers({p.outline.graph, p.constant, l}, catalogue_, target_, options_.error));
       if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
     }
-    std::vector<Option> found;
+    std::vector<Options> found;
     for (std::vector<Candidate>& candidates : offered) {
-      if (!candidates.empty()) found.push_back(cheapest(p, candidates, best * options_.hopeless));
+      if (!candidates.empty()) found.push_back(worthwhile(p, candidates, best * options_.hopeless));
     }
     EMEND_ASSERT(!found.empty(), "no kernel takes a group");
     return found;
   }
 
-  Option cheapest(const Place& p, std::vector<Candidate>& candidates, double hopeless) const {
-    Option best{candidates[0], candidates[0].estimate_s};
-    if (!options_.price || best.price > hopeless) return best;
-    bool measured = false;
-    for (size_t i = 0; i < candidates.size() && i < static_cast<size_t>(options_.asked); ++i) {
-      if (candidates[i].estimate_s > hopeless) break;
+  // Candidates that are cheaper than all that add less, by measured prices where there are any:
+  // what was measured is not held against what was only estimated.
+  Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless) const {
+    Options all;
+    for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
+    size_t asked = 0;
+    for (size_t i = 0; i < all.size() && asked < static_cast<size_t>(options_.asked); ++i) {
+      if (!options_.price || candidates[i].estimate_s > hopeless) break;
       auto price = options_.price({p.outline.graph, p.constant, candidates[i]});
-      // What was measured is not held against what was only estimated.
-      if (!price || (measured && *price >= best.price)) continue;
-      best = {candidates[i], *price};
-      measured = true;
+      if (!price) continue;
+      all[asked++] = {candidates[i], *price, all[i].added};
     }
-    return best;
+    if (asked > 0) {
+      // Room can be had in any case.
+      Option least = *std::ranges::min_element(all, {}, &Option::added);
+      all.resize(asked);
+      if (std::ranges::min(all, {}, &Option::added).added > least.added) {
+        least.price = std::max(least.price, std::ranges::max(all, {}, &Option::price).price);
+        all.push_back(std::move(least));
+      }
+    }
+    std::ranges::stable_sort(all, {}, &Option::price);
+    Options kept;
+    for (Option& o : all) {
+      if (kept.empty() || o.added < kept.back().added) kept.push_back(std::move(o));
+    }
+    return kept;
   }
+
+  // All options of a list lie alike.
+  static const Layouts& layouts(const Options& o) { return o[0].candidate.layouts; }
 
   double conversion(const Type& type, const Layout& from, const Layout& to) {
     if (from == to) return 0;
@@ -150,7 +238,7 @@ class Selector {
     const auto& options = options_of(k);
     for (size_t o = 0; o < options.size(); ++o) {
       problem_.options[k][o] +=
-          conversion(g_.type(storage), options[o].candidate.layouts.store(s), {});
+          conversion(g_.type(storage), layouts(options[o]).store(s), {});
     }
   }
 
@@ -170,7 +258,7 @@ class Selector {
         const auto& options = options_of(k);
         for (size_t o = 0; o < options.size(); ++o) {
           problem_.options[k][o] +=
-              conversion(g_.type(s), {}, options[o].candidate.layouts.load(i));
+              conversion(g_.type(s), {}, layouts(options[o]).load(i));
         }
       } else {
         add_edge(producer->second, k, i, g_.type(s));
@@ -181,10 +269,10 @@ class Selector {
   void add_edge(std::pair<size_t, size_t> from, size_t to, size_t load, const Type& type) {
     Pbqp::Edge edge{from.first, to, {}};
     const auto &a = options_of(from.first), &b = options_of(to);
-    for (const Option& x : a) {
-      for (const Option& y : b) {
-        edge.costs.push_back(conversion(type, x.candidate.layouts.store(from.second),
-                                        y.candidate.layouts.load(load)));
+    for (const Options& x : a) {
+      for (const Options& y : b) {
+        edge.costs.push_back(
+            conversion(type, layouts(x).store(from.second), layouts(y).load(load)));
       }
     }
     if (std::ranges::any_of(edge.costs, [](double c) { return c > 0; })) {
@@ -200,10 +288,12 @@ class Selector {
   bool convolves_ = false;  // only convolutions care
   std::vector<Place> places_;
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
-  std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>>, std::vector<Option>>
+  std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>>, std::vector<Options>>
       decided_;
   std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
+  double byte_price_ = 0;
   Pbqp problem_;
+  PbqpChoice choice_;
 };
 
 }  // namespace

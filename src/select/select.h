@@ -3,6 +3,8 @@
 // sum of the kernels' prices and of bringing values from one layout into another is least. Prices
 // are estimates, or measured times where the caller knows them; only the candidates that the
 // estimate ranks first, and that can still win, are asked about. Equal groups are looked at once.
+// Kernels may want weights repacked, which makes them larger: where all that would not fit into
+// what is allowed, every added byte gets a price, the least one with which it does.
 // Not modelled: two groups that need the same value in another layout share the conversion.
 #pragma once
 
@@ -24,6 +26,8 @@ struct SelectOptions {
   std::function<std::optional<double>(const Offer&)> price;
   int asked = 6;        // candidates of a group in one layout at most
   double hopeless = 3;  // times the best estimate: not asked about
+  double memory = 1e9;  // weights as stored: at most this times those of the graph
+  double error = 1e9;   // kernels that lose more are not used, see Candidate::error
 };
 
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,

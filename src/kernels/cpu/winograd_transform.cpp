@@ -1,5 +1,7 @@
 #include "kernels/cpu/winograd_transform.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <optional>
@@ -88,6 +90,27 @@ WinogradMatrices winograd_matrices(int64_t m, int64_t r, const std::vector<Ratio
   w.g.back().back() = 1;
   w.b.push_back(monic(points, n));
   return w;
+}
+
+namespace {
+
+double squares(const std::vector<Rational>& row) {
+  double sum = 0;
+  for (const Rational& x : row) sum += x.value() * x.value();
+  return sum;
+}
+
+}  // namespace
+
+double amplification(const WinogradMatrices& w) {
+  double most = 0;
+  for (const auto& row : w.a) {
+    double sum = 0;
+    for (size_t j = 0; j < row.size(); ++j)
+      sum += row[j].value() * row[j].value() * squares(w.g[j]) * squares(w.b[j]);
+    most = std::max(most, sum);
+  }
+  return std::sqrt(most / static_cast<double>(w.g[0].size()));
 }
 
 namespace {

@@ -34,6 +34,9 @@ struct WinogradMatrices {
 std::vector<Rational> winograd_points(int64_t n);
 WinogradMatrices winograd_matrices(int64_t m, int64_t r, const std::vector<Rational>& points);
 
+// How much larger rounding errors of independent inputs come out than those of the plain sum.
+double amplification(const WinogradMatrices& w);
+
 // Statements that multiply a matrix with vectors that have names, one vector per column and row.
 // Opposite points share their work: `names` of results are declared as constants of type em_v.
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
