@@ -28,6 +28,12 @@ Linear IndexMath::value(int value, int64_t wrap, int64_t low, int64_t high) {
                       .high = std::max(low, high)}));
 }
 
+void IndexMath::narrow(int iterator, int64_t from, int64_t to) {
+  Atom& a = atoms_[static_cast<size_t>(iterator)];
+  a.low = std::max(a.low, from);
+  a.high = std::min(a.high, to - 1);
+}
+
 std::pair<int64_t, int64_t> IndexMath::range(const Linear& e) const {
   int64_t low = e.constant, high = e.constant;
   for (auto [a, coef] : e.terms) {

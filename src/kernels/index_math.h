@@ -31,6 +31,8 @@ class IndexMath {
   // An integer computed at run time, known to be in [low, high] once negative ones were counted
   // from the end of `wrap` (0: they are not).
   Linear value(int value, int64_t wrap, int64_t low, int64_t high);
+  // An iterator of which only [from, to) is of interest: it ends there.
+  void narrow(int iterator, int64_t from, int64_t to);
   // Of forms that are never negative.
   Linear quotient(const Linear& of, int64_t by);
   Linear remainder(const Linear& of, int64_t by);

@@ -3,6 +3,7 @@
 
 #include "kernels/group.h"
 #include "kernels/nest.h"
+#include "kernels/nest_part.h"
 #include "ops/build.h"
 #include "ops/evaluate.h"
 #include "pipeline/compile.h"
@@ -75,6 +76,25 @@ TEST(Nest, ALeafReductionRunsOverTheSpace) {
             "store 1[i1] = v2\n");
   EXPECT_EQ(left_out(nest), (std::vector<int>{nest.space[0], nest.space[2]}));
   EXPECT_EQ(leaf_reductions(nest), std::vector<int>{2});
+}
+
+// Where a concatenation reads one operand only, nothing is left to choose.
+TEST(Nest, PartsOfAConcatenationAreItsOperands) {
+  GraphBuilder b;
+  NodeId x = b.input("x", f32({3, 5})), y = b.input("y", f32({3, 2})), z = b.input("z", f32({3, 4}));
+  b.output("c", b.op("concat", {x, y, z}, Attrs({{"axis", int64_t{1}}})));
+  Nest nest = nest_of(std::move(b).build()).value_or_throw();
+  int lane = nest.space.back();
+  EXPECT_EQ(changes_along(nest, lane), (std::vector<int64_t>{5, 7})) << to_text(nest);
+  auto operand = [&](int64_t from, int64_t to) {
+    Nest part = part_of(nest, lane, from, to);
+    const NestValue& stored = part.values[static_cast<size_t>(part.stores[0].value)];
+    EXPECT_TRUE(is_argument(stored.body, 0)) << to_text(part);
+    return part.values[static_cast<size_t>(stored.args[0])].buffer;
+  };
+  EXPECT_EQ(operand(0, 5), 0);
+  EXPECT_EQ(operand(5, 7), 1);
+  EXPECT_EQ(operand(7, 11), 2);
 }
 
 // A pad of a computed value reads beyond the borders only where the result is dropped: no fault.

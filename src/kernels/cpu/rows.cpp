@@ -8,6 +8,7 @@
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/row_printer.h"
+#include "kernels/nest_part.h"
 
 namespace emend {
 namespace {
@@ -122,6 +123,28 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
            .packing = {}}};
 }
 
+// A row in parts, where the choice of what it is made of depends on the lane.
+std::string print_lanes(const Nest& nest, const Graph& group, const RowShape& shape) {
+  constexpr size_t kParts = 16;
+  auto plain = [&] { return RowPrinter(nest, group, shape.lane, shape.chunk).print(); };
+  if (shape.lane < 0) return plain();
+  auto ends = changes_along(nest, shape.lane);
+  bool reduces = std::ranges::any_of(
+      nest.values, [](const NestValue& v) { return v.kind == NestValue::Kind::reduce; });
+  if (ends.empty() || ends.size() >= kParts || reduces) return plain();
+  std::string text = "const int64_t begin = lo, end = hi;\n";
+  ends.push_back(nest.math.extent(shape.lane));
+  int64_t from = 0;
+  for (int64_t to : ends) {
+    Nest part = part_of(nest, shape.lane, from, to);
+    text += str("{\nconst int64_t lo = begin < ", from, " ? ", from, " : begin, hi = end < ", to,
+                " ? end : ", to, ";\n");
+    text += RowPrinter(part, group, shape.lane, shape.chunk).print() + "}\n";
+    from = to;
+  }
+  return text;
+}
+
 KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
   Graph group = laid_out(logical, c.layouts);
   Nest nest = nest_of(group).value_or_throw();
@@ -150,7 +173,7 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
     text += str("enum { lo = 0, hi = ", lanes, " };\n");
   }
   text += declare_digits(nest, outer, str("task / ", pieces * inner));
-  text += RowPrinter(nest, group, shape.lane, shape.chunk).print() + "}\n}\n";
+  text += print_lanes(nest, group, shape) + "}\n}\n";
   return named_kernel(std::move(text), points * pieces);
 }
 

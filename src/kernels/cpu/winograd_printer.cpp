@@ -1,0 +1,253 @@
+#include "kernels/cpu/winograd_printer.h"
+
+#include "base/text.h"
+#include "kernels/cpu/c_code.h"
+#include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/winograd_transform.h"
+
+namespace emend {
+namespace {
+
+// A matrix for every dimension, applied to vectors that have names.
+class Separable {
+ public:
+  Separable(std::vector<RationalMatrix> matrices, std::string prefix)
+      : matrices_(std::move(matrices)), prefix_(std::move(prefix)) {}
+
+  std::string print(std::vector<std::string>& names) {
+    std::string text;
+    Dims extents;
+    for (const RationalMatrix& m : matrices_) extents.push_back(static_cast<int64_t>(m[0].size()));
+    for (size_t d = matrices_.size(); d-- > 0;) {
+      const RationalMatrix& m = matrices_[d];
+      auto rows = static_cast<int64_t>(m.size()), columns = extents[d];
+      int64_t inner = 1, outer = 1;
+      for (size_t k = 0; k < d; ++k) outer *= extents[k];
+      for (size_t k = d + 1; k < extents.size(); ++k) inner *= extents[k];
+      std::vector<std::string> next(static_cast<size_t>(outer * rows * inner));
+      for (int64_t o = 0; o < outer; ++o) {
+        for (int64_t i = 0; i < inner; ++i) {
+          std::vector<std::string> in, out;
+          for (int64_t c = 0; c < columns; ++c)
+            in.push_back(names[static_cast<size_t>((o * columns + c) * inner + i)]);
+          for (int64_t r = 0; r < rows; ++r) {
+            int64_t at = (o * rows + r) * inner + i;
+            out.push_back(str(prefix_, d, "_", at));
+            next[static_cast<size_t>(at)] = out.back();
+          }
+          text += product_text(m, in, out);
+        }
+      }
+      extents[d] = rows;
+      names = std::move(next);
+    }
+    return text;
+  }
+
+ private:
+  std::vector<RationalMatrix> matrices_;
+  std::string prefix_;
+};
+
+class WinogradPrinter {
+ public:
+  WinogradPrinter(const Correlation& r, const Graph& group, const WinogradConfig& f, const Target& target)
+      : r_(r), group_(group), f_(f), s_(r, f, target) {
+    for (size_t d = 0; d < s_.n.size(); ++d)
+      matrices_.push_back(winograd_matrices(s_.m[d], s_.taps[d], winograd_points(s_.n[d])));
+  }
+
+  KernelCode print() {
+    std::string text = str("typedef float em_v __attribute__((vector_size(", s_.width * 4,
+                           "), aligned(4), may_alias));\n", "static const float ENTRY_zeros[",
+                           r_.channels, "];\n");
+    text += input_transform() + micro_kernel() + output_transform();
+    text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
+            declare_buffers(group_);
+    text += str("float* const v = buffers[", group_.inputs.size() + group_.outputs.size(),
+                "];\nfloat* const m = v + ", s_.points * s_.v_plane(), ";\n");
+    text += str("float out[", s_.pixels * s_.panel, "] __attribute__((aligned(64)));\n");
+    text += "for (int64_t task = first; task < last; ++task) {\n";
+    text += str("const int64_t tile0 = task % ", s_.blocks, " * ", s_.block,
+                ", pass0 = task / ", s_.blocks, " * ", s_.passes_of_task, ";\n");
+    text += str("const int64_t pass1 = pass0 + ", s_.passes_of_task, " < ", s_.passes,
+                " ? pass0 + ", s_.passes_of_task, " : ", s_.passes, ";\n");
+    text += read_tiles();
+    text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + products() + write_tiles();
+    text += "}\n}\n}\n";
+    KernelCode code = named_kernel(std::move(text), s_.blocks * s_.splits);
+    code.scratch_bytes = static_cast<size_t>(s_.scratch()) * 4;
+    return code;
+  }
+
+ private:
+  std::vector<std::string> numbered(const char* prefix, int64_t count) const {
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) names.push_back(str(prefix, i));
+    return names;
+  }
+
+  std::string input_transform() const {
+    std::vector<RationalMatrix> b;
+    for (const auto& w : matrices_) b.push_back(w.b);
+    std::string text =
+        "static void ENTRY_in(const float* const* from, float* restrict v) {\n";
+    text += str("for (int64_t c = 0; c < ", r_.channels, "; c += ", s_.width, ") {\n");
+    auto names = numbered("x", s_.points);
+    for (int64_t e = 0; e < s_.points; ++e)
+      text += str("const em_v x", e, " = *(const em_v*)(from[", e, "] + c);\n");
+    text += Separable(std::move(b), "b").print(names);
+    for (int64_t e = 0; e < s_.points; ++e)
+      text += str("*(em_v*)(v + c + ", e * s_.v_plane(), ") = ", names[static_cast<size_t>(e)],
+                  ";\n");
+    return text + "}\n}\n";
+  }
+
+  std::string output_transform() const {
+    std::vector<RationalMatrix> a;
+    for (const auto& w : matrices_) a.push_back(w.a);
+    std::string text = "static void ENTRY_out(const float* restrict m, float* restrict out) {\n";
+    text += str("for (int64_t j = 0; j < ", s_.panel, "; j += ", s_.width, ") {\n");
+    auto names = numbered("x", s_.points);
+    for (int64_t e = 0; e < s_.points; ++e)
+      text += str("const em_v x", e, " = *(const em_v*)(m + j + ", e * s_.m_plane(), ");\n");
+    text += Separable(std::move(a), "a").print(names);
+    for (int64_t e = 0; e < s_.pixels; ++e)
+      text += str("*(em_v*)(out + j + ", e * s_.panel, ") = ", names[static_cast<size_t>(e)],
+                  ";\n");
+    return text + "}\n}\n";
+  }
+
+  // Sums are scalars with names of their own: as an array GCC would leave them in memory.
+  std::string micro_kernel() const {
+    std::string text =
+        "static void ENTRY_tile(const float* restrict v, const float* restrict u, float* restrict "
+        "m) {\n";
+    auto each = [&](const std::function<std::string(int64_t, int64_t)>& line) {
+      std::string all;
+      for (int64_t i = 0; i < f_.rows; ++i) {
+        for (int64_t j = 0; j < f_.vectors; ++j) all += line(i, j);
+      }
+      return all;
+    };
+    text += each([](int64_t i, int64_t j) { return str("em_v c", i, "_", j, " = {0};\n"); });
+    text += str("for (int64_t k = 0; k < ", r_.channels, "; ++k) {\n");
+    for (int64_t j = 0; j < f_.vectors; ++j)
+      text += str("const em_v u", j, " = *(const em_v*)(u + ", j * s_.width, ");\n");
+    // Some lines ahead, across the ends of panels: they are read in the order of memory.
+    constexpr int64_t kAhead = 512;
+    for (int64_t j = 0; j * 16 < s_.panel; ++j)
+      text += str("__builtin_prefetch(u + ", kAhead + j * 16, ");\n");
+    text += each([&](int64_t i, int64_t j) {
+      return str("c", i, "_", j, " += u", j, " * v[k + ", i * s_.v_row, "];\n");
+    });
+    text += str("u += ", s_.panel, ";\n}\n");
+    text += each([&](int64_t i, int64_t j) {
+      return str("*(em_v*)(m + ", i * s_.m_row + j * s_.width, ") = c", i, "_", j, ";\n");
+    });
+    return text + "}\n";
+  }
+
+  // Declares the tile's number in every dimension, and the iterators of the images.
+  std::string declare_tile(const std::string& tile) const {
+    std::string text = str("int64_t rest = ", tile, ";\n");
+    for (size_t d = s_.tiles.size(); d-- > 0;)
+      text += str("const int64_t t", d, " = rest % ", s_.tiles[d], ";\nrest /= ", s_.tiles[d],
+                  ";\n");
+    return text + declare_digits(r_.nest(), r_.images, "rest");
+  }
+
+  // Loops over the places of a tile; the output's iterators are known inside.
+  std::string each_place(const Dims& extents, const char* end_of_tile, const std::string& body) const {
+    std::string text, closing;
+    for (size_t d = 0; d < extents.size(); ++d) {
+      std::string i = iterator_name(r_.window[d].out);
+      text += str("for (int64_t e", d, " = 0; e", d, " < ", extents[d], "; ++e", d, ") {\n",
+                  "const int64_t ", i, " = t", d, " * ", s_.m[d], " + e", d, ";\n");
+      if (end_of_tile && s_.m[d] * s_.tiles[d] != r_.extent(r_.window[d].out))
+        text += str("if (", i, " >= ", r_.extent(r_.window[d].out), ") ", end_of_tile, ";\n");
+      closing += "}\n";
+    }
+    return text + body + closing;
+  }
+
+  std::string number_of_place(const Dims& extents) const {
+    std::string text = "0";
+    for (size_t d = 0; d < extents.size(); ++d) text = str("(", text, ") * ", extents[d], " + e", d);
+    return text;
+  }
+
+  std::string read_tiles() const {
+    const Nest& nest = r_.nest();
+    Linear at = r_.input().at;
+    auto without_sums = [&](Linear e) {
+      for (int k : r_.c.k) e = e + term(k, -*nest.math.stride(e, k));
+      return e;
+    };
+    auto name = [](int a) { return iterator_name(a); };
+    std::string inside;
+    auto require = [&](const std::string& what) { inside += (inside.empty() ? "" : " && ") + what; };
+    for (const Bound& b : r_.input().bounds)
+      require(str("(uint64_t)(", nest.math.text(without_sums(b.at), name), ") < ", b.extent));
+    for (size_t d = 0; d < s_.n.size(); ++d) {
+      int64_t outputs = r_.extent(r_.window[d].out);
+      if (s_.m[d] * s_.tiles[d] != outputs)
+        require(str(name(r_.window[d].out), " < ", outputs + s_.taps[d] - 1));
+    }
+    std::string from = str("x", r_.input().buffer, " + ", nest.math.text(without_sums(at), name));
+    if (!inside.empty()) from = str(inside, " ? ", from, " : ENTRY_zeros");
+    std::string text = str("for (int64_t t = 0; t < ", s_.block, "; ++t) {\n");
+    text += declare_tile(str("tile0 + t < ", s_.tiles_in_all, " ? tile0 + t : ",
+                             s_.tiles_in_all - 1));
+    text += str("const float* from[", s_.points, "];\n");
+    text += each_place(s_.n, nullptr, str("from[", number_of_place(s_.n), "] = ", from, ";\n"));
+    return text + str("ENTRY_in(from, v + t * ", s_.v_row, ");\n}\n");
+  }
+
+  std::string products() const {
+    int64_t weights = r_.channels * s_.panel;
+    std::string buffer = str("x", r_.c.load(r_.w).buffer);
+    return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\nfor (int64_t n = 0; n < ",
+               f_.pass, "; ++n) {\nconst float* const u = ", buffer, " + ((pass * ", s_.points,
+               " + p) * ", f_.pass, " + n) * ", weights, ";\nfor (int64_t t = 0; t < ", s_.block,
+               "; t += ", f_.rows, ")\nENTRY_tile(v + p * ", s_.v_plane(), " + t * ", s_.v_row,
+               ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ", s_.panel,
+               ");\n}\n}\n");
+  }
+
+  std::string write_tiles() const {
+    std::string text = str("for (int64_t t = 0; t < ", s_.block, " && tile0 + t < ",
+                           s_.tiles_in_all, "; ++t) {\n", declare_tile("tile0 + t"));
+    text += str("for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst int64_t lo = (pass * ",
+                f_.pass, " + n) * ", s_.panel, ";\n");
+    if (r_.outputs % s_.panel == 0) {
+      text += str("const int64_t hi = lo + ", s_.panel, ";\n");
+      if (r_.outputs % (s_.panel * f_.pass) != 0) text += str("if (lo >= ", r_.outputs, ") break;\n");
+    } else {
+      text += str("const int64_t hi = lo + ", s_.panel, " < ", r_.outputs, " ? lo + ", s_.panel,
+                  " : ", r_.outputs, ";\nif (lo >= hi) break;\n");
+    }
+    text += str("ENTRY_out(m + t * ", s_.m_row, " + n * ", s_.panel, ", out);\n");
+    RowPrinter printer(r_.nest(), group_, r_.maps, s_.panel);
+    printer.give(r_.c.sum, str("row[", iterator_name(r_.maps), " - lo]"));
+    text += each_place(s_.m, "break",
+                       str("const float* const row = out + (", number_of_place(s_.m), ") * ",
+                           s_.panel, ";\n", printer.print()));
+    return text + "}\n}\n";
+  }
+
+  const Correlation& r_;
+  const Graph& group_;
+  WinogradConfig f_;
+  WinogradSizes s_;
+  std::vector<WinogradMatrices> matrices_;
+};
+
+}  // namespace
+
+KernelCode print_winograd(const Correlation& r, const Graph& group, const WinogradConfig& f,
+                          const Target& target) {
+  return WinogradPrinter(r, group, f, target).print();
+}
+
+}  // namespace emend

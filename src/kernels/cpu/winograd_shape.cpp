@@ -1,0 +1,81 @@
+#include "kernels/cpu/winograd_shape.h"
+
+#include <algorithm>
+
+namespace emend {
+namespace {
+
+// The load depends on the two iterators by their sum only.
+bool moves_with(const Nest& nest, const NestValue& load, int a, int b) {
+  auto same = [&](const Linear& e) {
+    auto x = nest.math.stride(e, a), y = nest.math.stride(e, b);
+    return x && y && *x == *y;
+  };
+  return same(load.at) &&
+         std::ranges::all_of(load.bounds, [&](const Bound& bound) { return same(bound.at); });
+}
+
+}  // namespace
+
+std::optional<Correlation> correlation_in(const Graph& group) {
+  auto contraction = contraction_in(group);
+  if (!contraction || contraction->batches != 1) return std::nullopt;
+  Correlation r{.c = std::move(*contraction)};
+  const Nest& nest = r.nest();
+  bool swapped = r.c.second.iterators.size() > r.c.first.iterators.size();
+  r.x = swapped ? r.c.second : r.c.first;
+  r.w = swapped ? r.c.first : r.c.second;
+  r.images = r.x.iterators;
+  for (int tap : r.c.k) {
+    auto out =
+        std::ranges::find_if(r.images, [&](int o) { return moves_with(nest, r.input(), tap, o); });
+    if (out != r.images.end()) {
+      r.window.push_back({*out, tap});
+      r.images.erase(out);
+    } else if (r.channel < 0) {
+      r.channel = tap;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (r.window.empty() || r.window.size() > 3 || r.channel < 0 || r.w.iterators.size() != 1)
+    return std::nullopt;
+  // As the output has them.
+  std::ranges::sort(r.window, {}, [&](const WindowDim& d) {
+    return std::ranges::find(nest.space, d.out) - nest.space.begin();
+  });
+  r.maps = r.w.iterators[0];
+  r.channels = r.extent(r.channel);
+  r.outputs = r.extent(r.maps);
+  bool in_lanes = nest.math.stride(r.input().at, r.channel) == 1 &&
+                  std::ranges::all_of(r.input().bounds, [&](const Bound& b) {
+                    return nest.math.stride(b.at, r.channel) == 0;
+                  });
+  if (!in_lanes) return std::nullopt;
+  return r;
+}
+
+WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target) {
+  n = f.products;
+  for (size_t d = 0; d < r.window.size(); ++d) {
+    taps.push_back(r.extent(r.window[d].tap));
+    m.push_back(n[d] - taps[d] + 1);
+    tiles.push_back(pieces(r.extent(r.window[d].out), m[d]));
+    points *= n[d];
+    pixels *= m[d];
+    tiles_in_all *= tiles[d];
+  }
+  for (int i : r.images) tiles_in_all *= r.extent(i);
+  width = target.vector_bytes / 4;
+  panel = f.vectors * width;
+  passes = pieces(r.outputs, panel * f.pass);
+  passes_of_task = pieces(passes, f.splits);
+  splits = pieces(passes, passes_of_task);
+  block = f.rows * f.blocks;
+  blocks = pieces(tiles_in_all, block);
+  // Rows that lie a power of two apart share few places of the cache.
+  v_row = r.channels + 16;
+  m_row = f.pass * panel + (f.pass > 1 ? 16 : 0);
+}
+
+}  // namespace emend

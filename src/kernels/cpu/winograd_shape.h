@@ -1,0 +1,59 @@
+// What Winograd's kernel is for, and how it cuts the work: see winograd.cpp.
+#pragma once
+
+#include "kernels/cpu/contraction.h"
+#include "kernels/kernel.h"
+
+namespace emend {
+
+struct WindowDim {
+  int out = -1, tap = -1;  // iterators
+};
+
+// out[image, o, n] = sum over taps and channel of x[image, o + tap, channel] * w[n, channel, tap]
+struct Correlation {
+  Contraction c;
+  Side x, w;
+  std::vector<WindowDim> window;
+  std::vector<int> images;  // iterators of the output besides the window's and its channels
+  int channel = -1, maps = -1;
+  int64_t channels = 1, outputs = 1;
+  const Nest& nest() const { return c.nest; }
+  const NestValue& input() const { return c.load(x); }
+  int64_t extent(int iterator) const { return c.nest.math.extent(iterator); }
+};
+
+std::optional<Correlation> correlation_in(const Graph& group);
+
+struct WinogradConfig {
+  Dims products;        // n of F(n - r + 1, r), per dimension of the window
+  int64_t rows = 14;    // tiles of a register block
+  int64_t vectors = 2;  // of output channels of a register block: a panel
+  int64_t blocks = 1;   // register blocks of tiles of one task
+  int64_t pass = 1;     // panels of one pass
+  int64_t splits = 1;   // tasks that share the passes of a block of tiles
+  EMEND_FIELDS(products, rows, vectors, blocks, pass, splits)
+};
+
+inline int64_t pieces(int64_t extent, int64_t size) {
+  return (extent + size - 1) / size;
+}
+
+// What follows from a configuration.
+struct WinogradSizes {
+  Dims n, m, taps, tiles;                          // per dimension of the window
+  int64_t points = 1, pixels = 1, tiles_in_all = 1;  // a tile's products and outputs
+  int64_t width = 16, panel = 32;                  // lanes; output channels
+  int64_t passes = 1, passes_of_task = 1, splits = 1;
+  int64_t block = 14, blocks = 1;  // tiles of a task
+  int64_t v_row = 0, m_row = 0;    // elements from one tile to the next
+
+  WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target);
+  // Points of one tile lie an odd number of lines apart.
+  static int64_t plane(int64_t elements) { return (pieces(elements, 16) | 1) * 16; }
+  int64_t v_plane() const { return plane(block * v_row); }
+  int64_t m_plane() const { return plane(block * m_row); }
+  int64_t scratch() const { return points * (v_plane() + m_plane()); }  // elements
+};
+
+}  // namespace emend
