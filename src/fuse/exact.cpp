@@ -17,6 +17,7 @@ class Exact {
       next_to_.emplace_back(island.size());
       for (NodeId u : units.users(island.units[i])) connect(i, u);
       for (NodeId u : units.producers(island.units[i])) connect(i, u);
+      for (NodeId u : units.siblings(island.units[i])) connect(i, u);
     }
   }
 

@@ -72,10 +72,11 @@ class Greedy {
     return static_cast<size_t>(it - island_.units.begin());
   }
 
-  std::set<int> neighbours(int k, bool later) {
+  using Nodes = std::vector<NodeId>;
+  std::set<int> neighbours(int k, Nodes (Units::*of)(NodeId) const) {
     std::set<int> found;
     for (NodeId n : island_.nodes(at(k).members)) {
-      for (NodeId o : later ? units_.users(n) : units_.producers(n)) {
+      for (NodeId o : (units_.*of)(n)) {
         if (auto i = place(o)) found.insert(group_of_[*i]);
       }
     }
@@ -146,7 +147,7 @@ class Greedy {
     Dissolved d;
     double before = at(k).seconds, after = 0;
     bool possible = true;
-    auto readers = neighbours(k, true);
+    auto readers = neighbours(k, &Units::users);
     units_.dissolve(n);
     for (int r : readers) {
       auto seconds = cost(at(r).members);
@@ -163,9 +164,9 @@ class Greedy {
 
   void propose(int k) {
     propose_dissolving(k);
-    for (bool later : {false, true}) {
-      for (int l : neighbours(k, later)) {
-        if (!later) propose_dissolving(l);
+    for (auto of : {&Units::producers, &Units::users, &Units::siblings}) {
+      for (int l : neighbours(k, of)) {
+        if (of == &Units::producers) propose_dissolving(l);
         if (auto step = merged(k, l)) push({step->gain, std::min(k, l), std::max(k, l)});
       }
     }

@@ -161,10 +161,22 @@ std::vector<std::vector<NodeId>> Reach::components(const std::vector<NodeId>& un
     while (parent[NodeId(i)] != i) i = parent[NodeId(i)] = parent[NodeId(parent[NodeId(i)])];
     return i;
   };
+  auto unite = [&](NodeId a, NodeId b) { parent[NodeId(find(b.value))] = find(a.value); };
+  auto through = [&](NodeId n) {
+    return units_.role(n) == Role::renaming || units_.dissolved(n) ||
+           (over_dissolvable && is_dissolvable(n));
+  };
+  std::map<NodeId, std::vector<NodeId>> readers;  // of values that they pass over
   for (NodeId n : units) {
     bool all = over_dissolvable && is_dissolvable(n);
     for (NodeId u : units_.users(n)) {
-      if (all || !apart_[n].has(u.value)) parent[NodeId(find(u.value))] = find(n.value);
+      if (all || !apart_[n].has(u.value)) unite(n, u);
+    }
+    for (NodeId value : units_.passes_over(n, through)) {
+      for (NodeId other : readers[value]) {
+        if (!apart_[other].has(n.value)) unite(n, other);
+      }
+      readers[value].push_back(n);
     }
   }
   std::map<size_t, std::vector<NodeId>> members;

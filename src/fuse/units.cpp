@@ -61,6 +61,7 @@ Units::Units(const Graph& g)
       cheap_(g.size(), false),
       dissolved_(g.size(), false),
       output_(g.size(), false),
+      points_(g.size(), 0),
       direct_users_(g.size()) {
   for (const auto& o : g.outputs) output_[storage_of(g, o.node)] = true;
   for (size_t i = 0; i < g.size(); ++i) {
@@ -82,6 +83,8 @@ Units::Units(const Graph& g)
     }
     Meaning m = node_meaning(g, n);
     roles_[n] = role_of(g, n, m);
+    bool passes = roles_[n] == Role::pointwise || roles_[n] == Role::reduction;
+    if (passes) points_[n] = count(m.out) * count(m.reduced);
     views_[n] = is_movement(m) && m.reads.size() == 1;
     junctions_[n] = op_def(node).kind == Kind::movement && m.reads.size() > 2;
     double work = effort(m.body);
@@ -125,6 +128,33 @@ std::vector<NodeId> Units::producers(NodeId n) const {
       } else if (is_unit(a)) {
         found.insert(a);
       }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<NodeId> Units::passes_over(NodeId n, const std::function<bool(NodeId)>& through) const {
+  std::set<NodeId> found, seen;
+  std::vector<NodeId> open{n};
+  while (!open.empty()) {
+    NodeId at = open.back();
+    open.pop_back();
+    for (NodeId a : g_->nodes[at].args) {
+      if (!seen.insert(a).second) continue;
+      if (through(a)) open.push_back(a);
+      if (roles_[a] == Role::renaming || !g_->type(a).is_tensor()) continue;
+      int64_t elements = count(g_->type(a).shape);
+      if (elements > 1 && elements == points_[n]) found.insert(a);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<NodeId> Units::siblings(NodeId n) const {
+  std::set<NodeId> found;
+  for (NodeId value : passes_over(n, [&](NodeId a) { return see_through(a); })) {
+    for (NodeId u : users(value)) {
+      if (u != n && points_[u] == points_[n]) found.insert(u);
     }
   }
   return {found.begin(), found.end()};

@@ -4,6 +4,7 @@
 // are computed again by every group that needs them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,12 @@ class Units {
   // looked through; sorted.
   std::vector<NodeId> users(NodeId n) const;
   std::vector<NodeId> producers(NodeId n) const;
+  // Units that pass over the same value, so that a group of both reads (or, if it is dissolved,
+  // computes) it once altogether; sorted.
+  std::vector<NodeId> siblings(NodeId n) const;
+  // Values of which a unit takes each element once, looking through such nodes; sorted. Nuclei have
+  // none: what they read, they read in an order of their own.
+  std::vector<NodeId> passes_over(NodeId n, const std::function<bool(NodeId)>& through) const;
 
   // The group that computes these units (sorted): with the renamings and dissolved nodes it needs
   // inside, and its stores.
@@ -54,6 +61,7 @@ class Units {
   IdVec<NodeId, Role> roles_;
   IdVec<NodeId, std::string> reasons_;
   IdVec<NodeId, bool> views_, junctions_, cheap_, dissolved_, output_;
+  IdVec<NodeId, int64_t> points_;  // of the loops of a unit that passes over memory
   IdVec<NodeId, std::vector<NodeId>> direct_users_;
 };
 

@@ -51,6 +51,22 @@ void check_group(const Graph& g, const NodeGroup& group, const std::set<NodeId>&
   EXPECT_TRUE(nest.has_value());
 }
 
+// Whether values lead from every node of the group to every other; siblings have none between them.
+bool is_connected(const Graph& g, const NodeGroup& group) {
+  std::set<NodeId> seen{group.nodes.front()};
+  for (size_t before = 0; before != seen.size();) {
+    before = seen.size();
+    for (NodeId n : group.nodes) {
+      for (NodeId a : g.nodes[n].args) {
+        if (!std::ranges::binary_search(group.nodes, a)) continue;
+        if (seen.count(n)) seen.insert(a);
+        if (seen.count(a)) seen.insert(n);
+      }
+    }
+  }
+  return seen.size() == group.nodes.size();
+}
+
 void check_partition(const Graph& g, const Partition& p) {
   std::set<NodeId> stored;
   for (const NodeGroup& group : p.groups) {
@@ -161,7 +177,8 @@ Graph random_graph(Rng& rng, size_t nodes) {
 // --- the oracle ---
 
 // The least price over every choice of dissolved nodes and every cover of the rest by connected
-// groups that do not wait for one another in a circle. Slow and obvious.
+// groups (siblings are connected too) that do not wait for one another in a circle. Slow and
+// obvious.
 class Brute {
  public:
   Brute(const Graph& g, const Target& target) : units_(g), prices_(g, target) {}
@@ -186,8 +203,10 @@ class Brute {
     }
     size_t n = nodes_.size();
     users_.assign(n, 0);
+    beside_.assign(n, 0);
     for (size_t i = 0; i < n; ++i) {
       for (NodeId u : units_.users(nodes_[i])) users_[i] |= 1u << place(u);
+      for (NodeId u : units_.siblings(nodes_[i])) beside_[i] |= 1u << place(u);
     }
     blocks_.assign(n, {});
     for (uint32_t set = 1; set < 1u << n; ++set) {
@@ -216,7 +235,7 @@ class Brute {
     for (uint32_t before = 0; before != seen;) {
       before = seen;
       for (size_t i = 0; i < nodes_.size(); ++i) {
-        uint32_t edge = (1u << i | users_[i]) & set;
+        uint32_t edge = (1u << i | users_[i] | beside_[i]) & set;
         if ((set >> i & 1) == 0) continue;
         if (seen >> i & 1) seen |= edge;
         if (seen & users_[i]) seen |= 1u << i;
@@ -264,7 +283,7 @@ class Brute {
   Units units_;
   GroupPrices prices_;
   std::vector<NodeId> nodes_;
-  std::vector<uint32_t> users_;
+  std::vector<uint32_t> users_, beside_;
   std::vector<std::vector<std::pair<uint32_t, double>>> blocks_;  // by their first unit
   std::vector<uint32_t> chosen_;
   double best_ = 1e300;
@@ -279,7 +298,7 @@ constexpr int kPrograms = 10000;
 
 TEST(Fuse, FindsTheLeastPriceOfRandomPrograms) {
   Rng rng(7);
-  int fewer = 0;
+  int fewer = 0, siblings = 0;
   for (int round = 0; round < kPrograms; ++round) {
     Graph g = random_graph(rng, 4 + below(rng, 9));
     SCOPED_TRACE(testing::Message() << "round " << round << "\n" << print(g));
@@ -293,6 +312,8 @@ TEST(Fuse, FindsTheLeastPriceOfRandomPrograms) {
     double alone = price(g, fuse(g, {.fuse = false}), target).value();
     EXPECT_LE(found, alone * (1 + 1e-12));
     fewer += found < alone * (1 - 1e-9);
+    siblings += !std::ranges::all_of(
+        p.groups, [&](const NodeGroup& group) { return is_connected(g, group); });
     // Without a budget the steps are greedy: never better, never wrong.
     Partition quick = fuse(g, {.target = target, .budget = 0});
     check_partition(g, quick);
@@ -300,6 +321,7 @@ TEST(Fuse, FindsTheLeastPriceOfRandomPrograms) {
     if (HasFailure()) break;
   }
   EXPECT_GT(fewer, kPrograms * 6 / 10);
+  EXPECT_GT(siblings, kPrograms / 5);
 }
 
 TEST(Fuse, GroupsComputeWhatTheProgramDoes) {
