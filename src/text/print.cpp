@@ -55,7 +55,7 @@ class Printer {
       for (NodeId n : group.nodes) {
         for (NodeId a : g.nodes[n].args) renaming(a);
       }
-      out += group.host ? "  host {\n" : "  kernel {\n";
+      out += group.host ? str("  host ", quoted(group.reason), " {\n") : "  kernel {\n";
       for (NodeId n : group.nodes) {
         bool stored = std::ranges::find(group.stores, n) != group.stores.end();
         out += line(g, n, "    ", stored ? "store " : "", first_use);

@@ -27,8 +27,9 @@ struct PrintOptions {
 };
 
 std::string print(const Graph& g, const PrintOptions& options = {});
-// The same with its nodes in the groups that compute them, as a reader wants it (it is not parsed
-// back): a node that several groups compute stands in each, a renaming before its first reader.
+// The same with its nodes in the groups that compute them: one that several groups compute stands
+// in each, a renaming before its first reader. A graph that has nothing to spare comes back as it
+// was.
 //   kernel {
 //     %3 = matmul(x, w) : f32[1,4]
 //     store %4 = relu(%3) : f32[1,4]
@@ -38,5 +39,11 @@ std::string print(const Graph& g, const Partition& p, const PrintOptions& option
 // Throws Error with line and column. `pool` stands for constants printed as pool(k).
 Graph parse_graph(std::string_view text, const std::vector<Tensor>& pool = {});
 Type parse_type(std::string_view text);
+// Statements end their lines, and their numbers are their places in the graph.
+struct ParsedPartition {
+  Graph graph;
+  Partition partition;
+};
+ParsedPartition parse_partition(std::string_view text, const std::vector<Tensor>& pool = {});
 
 }  // namespace emend

@@ -113,7 +113,12 @@ std::string run_stages(const Case& c) {
     while (words >> word) options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
     if (name == "fuse") {
       Graph plain = decomposed(g);
-      return trimmed(print(plain, fuse(plain), {.all_constants = true}));
+      Partition p = fuse(plain);
+      std::string text = trimmed(print(plain, p, {.all_constants = true}));
+      ParsedPartition back = parse_partition(text);
+      EXPECT_EQ(back.graph, plain);
+      EXPECT_EQ(back.partition, p);
+      return text;
     }
     auto it = kStages.find(name);
     if (it == kStages.end()) throw std::runtime_error("no stage is called " + name);

@@ -350,6 +350,9 @@ TEST(Fuse, EveryModelOfTheZooIsCovered) {
     Target target{.threads = 2};
     Partition p = fuse(g, {.target = target});
     check_partition(g, p);
+    ParsedPartition back = parse_partition(print(g, p), {g.constants.begin(), g.constants.end()});
+    EXPECT_EQ(back.graph, g);
+    EXPECT_EQ(back.partition, p);
     Partition alone = fuse(g, {.fuse = false});
     check_partition(g, alone);
     EXPECT_LT(price(g, p, target).value(), price(g, alone, target).value());

@@ -127,6 +127,39 @@ TEST(Text, MistakesAreExplained) {
             std::string::npos);
 }
 
+// A node of two groups, a host's group with its reason, a renaming; and no text crashes the parser.
+TEST(Text, PartitionsSurvive) {
+  Graph g = parse_graph(R"(graph(x: f32[2,6]) {
+    %1 = constant f32[]{2.0}
+    %2 = neg(x)
+    %3 = relu(%2)
+    %4 = reshape[shape=[12]](%3)
+    %5 = mul(%2, %1)
+    %6 = non_zero(%5)
+    return a = %4, b = %6 })");
+  auto node = [](uint32_t n) { return NodeId(n); };
+  Partition p{{{{node(2), node(3)}, {node(3)}, false, ""},
+               {{node(2), node(5)}, {node(5)}, false, ""},
+               {{node(6)}, {node(6)}, true, "non_zero has no form in index notation"}}};
+  std::string text = print(g, p);
+  ParsedPartition back = parse_partition(text);
+  EXPECT_EQ(back.graph, g) << text;
+  EXPECT_EQ(back.partition, p) << text;
+  Rng rng(1);
+  for (int i = 0; i < 20000; ++i) {
+    std::string bad = text;
+    for (int k = 0; k < 3; ++k) {
+      bad[static_cast<size_t>(rng.between(0, std::ssize(bad) - 1))] =
+          static_cast<char>(rng.between(32, 126));
+    }
+    if (i % 3 == 0) bad.resize(static_cast<size_t>(rng.between(0, std::ssize(bad))));
+    try {
+      parse_partition(bad);
+    } catch (const Error&) {
+    }
+  }
+}
+
 TEST(Text, NoTextCrashesTheParser) {
   std::string good =
       print(parse_graph("graph(a: f32[2,3]) { %1 = constant f32[3]{1.0, 2.0, 3.0} %2 = add(a, %1) "
