@@ -94,11 +94,24 @@ double bytes_of(const Graph& group) {
   return bytes;
 }
 
+// A reduction along an iterator that tasks share is done again for every step of that iterator.
+double repetition(const Nest& nest, int lane) {
+  double times = 1;
+  for (int a : task_iterators(nest, lane)) {
+    bool bound = std::ranges::any_of(nest.values, [&](const NestValue& v) {
+      return v.kind == NestValue::Kind::reduce && std::ranges::find(v.over, a) != v.over.end();
+    });
+    if (bound) times *= static_cast<double>(nest.math.extent(a));
+  }
+  return times;
+}
+
 // Against vectors that are full and read neighbours.
 double slowdown(const Nest& nest, const Target& target) {
   constexpr double kStrided = 4;
   int lane = shape_of(nest, target).lane;
-  if (lane < 0) return 1;
+  double again = repetition(nest, lane);
+  if (lane < 0) return again;
   double width = target.vector_bytes / 4.0;
   double empty = std::max(1.0, width / static_cast<double>(nest.math.extent(lane)));
   bool strided = std::ranges::any_of(nest.values, [&](const NestValue& v) {
@@ -106,7 +119,7 @@ double slowdown(const Nest& nest, const Target& target) {
     auto step = nest.math.stride(v.at, lane);
     return !step || (*step != 0 && *step != 1);
   });
-  return strided ? std::max(kStrided, empty) : empty;
+  return again * (strided ? std::max(kStrided, empty) : empty);
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {

@@ -1,0 +1,494 @@
+#include "kernels/cpu/contract_printer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "kernels/cpu/c_code.h"
+#include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/tile_printer.h"
+
+namespace emend {
+namespace {
+
+constexpr int64_t kDepth = 384;  // k's of one pass over panels that are packed
+constexpr int64_t kLine = 16;    // floats of a cache line
+
+// The stride of a side's elements, numbered; none if it has more than one.
+std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Linear& at) {
+  std::optional<int64_t> step;
+  int64_t extent = 1;
+  for (size_t i = s.iterators.size(); i-- > 0;) {
+    int a = s.iterators[i];
+    if (c.nest.math.extent(a) == 1) continue;
+    int64_t own = *c.nest.math.stride(at, a);
+    if (step && own != *step * extent) return std::nullopt;
+    if (!step) step = own;
+    extent *= c.nest.math.extent(a);
+  }
+  return step.value_or(0);
+}
+
+std::optional<int64_t> side_step(const Contraction& c, const Side& s) {
+  return side_step(c, s, c.load(s).at);
+}
+
+int64_t k_stride(const Contraction& c, const Side& s) {
+  return *c.nest.math.stride(c.load(s).at, c.k.back());
+}
+
+// Rows an odd number of lines apart meet in no set of the cache more often than they must.
+int64_t padded_row(int64_t depth) {
+  return (blocks(depth, kLine) | 1) * kLine;
+}
+
+std::string at_most(const std::string& x, int64_t limit) {
+  return str("(", x, " < ", limit, " ? ", x, " : ", limit, ")");
+}
+
+}  // namespace
+
+// One stride along k, but for the outermost k, which is then taken one at a time.
+bool can_be_direct(const Contraction& c, const Side& s) {
+  return c.load(s).bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
+}
+
+bool can_be_copied(const Contraction& c, const Side& s) {
+  return c.load(s).bounds.empty() && k_stride(c, s) == 1;
+}
+
+int64_t ContractPlan::sums_step() const {
+  return config.blocks_n == 1 ? nr : padded_row(task_columns());
+}
+
+void ContractPlan::cut(int64_t rows_, int64_t columns) {
+  config.blocks_m = rows_;
+  config.blocks_n = columns;
+  tasks_m = blocks(blocks_m, rows_);
+  tasks_n = blocks(blocks_n, columns);
+  held = rows == Rows::copied   ? task_rows() * row_step
+         : rows == Rows::packed ? task_rows() * pass_depth()
+                                : 0;
+}
+
+ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
+                           bool rows_ahead, const Target& target) {
+  ContractPlan p;
+  p.config = config;
+  p.scalar = config.swapped ? c.second : c.first;
+  p.vector = config.swapped ? c.first : c.second;
+  p.panels_ahead = panels_ahead;
+  p.rows = rows_ahead                   ? Rows::ahead
+           : config.copied              ? Rows::copied
+           : can_be_direct(c, p.scalar) ? Rows::direct
+                                        : Rows::packed;
+  p.width = target.vector_bytes / 4;
+  p.mr = config.rows;
+  p.nr = config.vectors * p.width;
+  p.blocks_m = blocks(p.scalar.extent, p.mr);
+  p.blocks_n = blocks(p.vector.extent, p.nr);
+  p.outer = c.nest.math.extent(c.k[0]);
+  p.inner = c.depth / p.outer;
+  p.step = p.outer;
+  if (p.rows == Rows::direct && c.k.size() == 2) {
+    p.step = 1;
+  } else if ((!panels_ahead || p.rows == Rows::packed) && c.depth > 2 * kDepth) {
+    p.step = std::max<int64_t>(1, kDepth / p.inner);
+  }
+  p.row_step = 1;
+  p.k_step = p.mr;
+  if (p.rows == Rows::direct) {
+    auto step = side_step(c, p.scalar);
+    p.pointers = !step;
+    p.row_step = step.value_or(0);
+    p.k_step = k_stride(c, p.scalar);
+  } else if (p.rows == Rows::copied) {
+    p.row_step = padded_row(p.pass_depth());
+    p.k_step = 1;
+  }
+  p.cut(config.blocks_m, config.blocks_n);
+  p.turns_panels = !panels_ahead && c.load(p.vector).bounds.empty() && side_step(c, p.vector) &&
+                   *side_step(c, p.vector) != 1 && k_stride(c, p.vector) == 1 &&
+                   p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) >= p.width;
+  int last = c.nest.space.empty() ? -1 : c.nest.space.back();
+  p.along_scalar = !p.scalar.iterators.empty() && p.scalar.iterators.back() == last;
+  return p;
+}
+
+namespace {
+
+class ContractPrinter {
+ public:
+  ContractPrinter(const Contraction& c, const Graph& group, const ContractPlan& plan)
+      : c_(c), group_(group), p_(plan) {}
+
+  KernelCode print() {
+    std::string text = declare_vector(p_.width);
+    if (p_.turns_panels || turns_sums()) text += print_turn(p_.width);
+    text += tiles();
+    text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
+            declare_buffers(group_);
+    auto buffer = [&](const char* name, int64_t floats) {
+      text += str("float ", name, "[", floats, "] __attribute__((aligned(64)));\n");
+    };
+    buffer("sums", blocks(p_.task_rows(), p_.width) * p_.width * p_.sums_step());
+    if (turns_sums()) buffer("turned", p_.task_columns() * turned_step());
+    if (!p_.panels_ahead) buffer("panels", p_.task_columns() * p_.pass_depth());
+    if (p_.held) buffer("rows_", p_.held);
+    if (keeps_rows()) text += "int64_t kept_rows = -1;\n";
+    if (keeps_panels()) text += "int64_t kept_panels = -1;\n";
+    text += "for (int64_t task = first; task < last; ++task) {\n";
+    int64_t m = p_.tasks_m, n = p_.tasks_n;
+    std::string by_m = p_.rows_first() ? str("task % ", m) : str("task / ", n, " % ", m),
+                by_n = p_.rows_first() ? str("task / ", m, " % ", n) : str("task % ", n);
+    text += str("const int64_t bm0 = ", by_m, " * ", p_.config.blocks_m, ", bn0 = ", by_n, " * ",
+                p_.config.blocks_n, ", batch = task / ", m * n, ";\n");
+    text += declare_digits(c_.nest, c_.batch, "batch");
+    text += str("const int64_t bm1 = ", at_most(str("bm0 + ", p_.config.blocks_m), p_.blocks_m),
+                ", bn1 = ", at_most(str("bn0 + ", p_.config.blocks_n), p_.blocks_n), ";\n");
+    text += str("const int64_t m0 = bm0 * ", p_.mr,
+                ", m1 = ", at_most(str("bm1 * ", p_.mr), p_.scalar.extent), ", n0 = bn0 * ", p_.nr,
+                ", n1 = ", at_most(str("bn1 * ", p_.nr), p_.vector.extent), ";\n");
+    text += products();
+    text += epilogue();
+    text += "}\n}\n";
+    return named_kernel(std::move(text), c_.batches * m * n);
+  }
+
+ private:
+  bool keeps_rows() const { return p_.held && p_.one_pass(); }
+  bool keeps_panels() const { return !p_.panels_ahead && p_.one_pass(); }
+  bool turns_sums() const { return p_.along_scalar; }
+  int64_t turned_step() const { return padded_row(blocks(p_.task_rows(), p_.width) * p_.width); }
+  // Of the last block of rows, and of the last panel.
+  int64_t last_rows() const { return p_.scalar.extent - (p_.blocks_m - 1) * p_.mr; }
+  int64_t last_vectors() const {
+    return blocks(p_.vector.extent - (p_.blocks_n - 1) * p_.nr, p_.width);
+  }
+
+  // --- tiles ---
+
+  static std::string tile_name(int64_t rows, int64_t vectors) {
+    return str("ENTRY_tile", rows, "x", vectors);
+  }
+
+  // Panels made ahead come from far away: while the rows of one are gone through, the next is
+  // fetched, a line for every so many k's. Else lines of the result are, before they are written.
+  Tile::Fetch fetch() const {
+    Tile::Fetch f;
+    if (p_.panels_ahead) {
+      int64_t wanted = p_.config.blocks_m * kLine / p_.nr;
+      for (f.every = 1; 2 * f.every <= std::min<int64_t>(wanted, 8);) f.every *= 2;
+    } else if (auto step = result_step(); step && p_.one_pass()) {
+      f = {.every = std::min<int64_t>(c_.depth / p_.mr, 8),
+           .lines = blocks(p_.nr, kLine),
+           .step = *step * 4,
+           .to_write = true};
+    }
+    return f;
+  }
+
+  // From one row of the result to the next, if columns are neighbours there.
+  std::optional<int64_t> result_step() const {
+    if (c_.nest.stores.size() != 1 || p_.along_scalar) return std::nullopt;
+    const Linear& at = c_.nest.stores[0].at;
+    if (side_step(c_, p_.vector, at) != 1) return std::nullopt;
+    return side_step(c_, p_.scalar, at);
+  }
+
+  std::string tiles() const {
+    std::string text;
+    for (int64_t rows : std::set<int64_t>{p_.mr, last_rows()}) {
+      for (int64_t vectors : std::set<int64_t>{p_.config.vectors, last_vectors()}) {
+        text += print_tile({.name = tile_name(rows, vectors),
+                            .rows = rows,
+                            .vectors = vectors,
+                            .width = p_.width,
+                            .panel = p_.nr,
+                            .pointers = p_.pointers,
+                            .row_step = p_.row_step,
+                            .k_step = p_.k_step,
+                            .sums_step = p_.sums_step(),
+                            .continues = !p_.one_pass(),
+                            .fetch = fetch()});
+      }
+    }
+    return text;
+  }
+
+  std::string call_tile(const std::string& s) const {
+    std::string args = str("(depth, ", s, ", v, sums + (bm - bm0) * ", p_.mr * p_.sums_step(),
+                           " + (bn - bn0) * ", p_.nr);
+    if (!p_.one_pass()) args += ", k0 == 0";
+    if (fetch().every) args += ", next";
+    args += ");\n";
+    auto by_vectors = [&](int64_t rows) {
+      std::string text = tile_name(rows, p_.config.vectors) + args;
+      if (last_vectors() == p_.config.vectors) return text;
+      return str("if (bn == ", p_.blocks_n - 1, ") ", tile_name(rows, last_vectors()), args,
+                 "else ", text);
+    };
+    std::string text = by_vectors(p_.mr);
+    if (last_rows() == p_.mr) return text;
+    return str("if (bm == ", p_.blocks_m - 1, ") {\n", by_vectors(last_rows()), "} else {\n", text,
+               "}\n");
+  }
+
+  // All tiles of the task, pass by pass over k.
+  std::string products() const {
+    std::string text = str("for (int64_t k0 = 0; k0 < ", p_.outer, "; k0 += ", p_.step, ") {\n",
+                           "const int64_t k1 = ", at_most(str("k0 + ", p_.step), p_.outer),
+                           ", depth = (k1 - k0) * ", p_.inner, ";\n");
+    text += prepare_rows() + prepare_panels();
+    text += "for (int64_t bn = bn0; bn < bn1; ++bn) {\n";
+    if (p_.panels_ahead) {
+      text += str("const float* const v = x", c_.load(p_.vector).buffer, " + ((batch * ",
+                  p_.blocks_n, " + bn) * ", c_.depth, " + k0 * ", p_.inner, ") * ", p_.nr, ";\n");
+    } else {
+      text += str("const float* const v = panels + (bn - bn0) * depth * ", p_.nr, ";\n");
+    }
+    text += "for (int64_t bm = bm0; bm < bm1; ++bm) {\n";
+    text += next();
+    std::string s;
+    int load = c_.load(p_.scalar).buffer;
+    switch (p_.rows) {
+      case Rows::direct:
+        text += direct_rows();
+        s = "rows";
+        break;
+      case Rows::ahead:
+        s = str("x", load, " + ((batch * ", p_.blocks_m, " + bm) * ", c_.depth, " + k0 * ",
+                p_.inner, ") * ", p_.mr);
+        break;
+      case Rows::copied:
+        s = str("rows_ + (bm - bm0) * ", p_.mr * p_.row_step);
+        break;
+      case Rows::packed:
+        s = str("rows_ + (bm - bm0) * depth * ", p_.mr);
+        break;
+    }
+    return text + call_tile(s) + "}\n}\n}\n";
+  }
+
+  // Where the tile starts to fetch.
+  std::string next() const {
+    Tile::Fetch f = fetch();
+    if (!f.every) return "";
+    if (f.to_write) {
+      const Linear& at = c_.nest.stores[0].at;
+      std::string text = "const char* next;\n{\n";
+      text += declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, ")"));
+      text += declare_digits(c_.nest, p_.vector.iterators, str("(bn * ", p_.nr, ")"));
+      return str(text, "next = (const char*)(y", c_.nest.stores[0].buffer, " + ",
+                 c_.nest.math.text(at, iterator_name), ");\n}\n");
+    }
+    int64_t panel = 4 * p_.nr;
+    return str("const int64_t share = (bm - bm0) * (depth / ", f.every, ") * ", f.step,
+               ";\nconst char* const next = (const char*)v + (share < depth * ", panel,
+               " ? depth * ", panel, " + share : 0);\n");
+  }
+
+  // --- rows ---
+
+  // Where an element of a side is, for the outermost `n` of k given and the others zero.
+  std::string origin(const Side& side, size_t n) const {
+    Linear at = c_.load(side).at;
+    for (size_t i = n; i < c_.k.size(); ++i) {
+      at = at + term(c_.k[i], -*c_.nest.math.stride(at, c_.k[i]));
+    }
+    return str("x", c_.load(side).buffer, " + ",
+               c_.nest.math.text(at, [](int a) { return iterator_name(a); }));
+  }
+
+  // What is packed or copied, unless it was for the task before.
+  static std::string once(const std::string& text, const char* kept, const std::string& key) {
+    return str("if (", kept, " != ", key, ") {\n", kept, " = ", key, ";\n", text, "}\n");
+  }
+
+  // Where the rows of a tile begin.
+  std::string direct_rows() const {
+    std::string first = str(origin(p_.scalar, 0), " + k0 * ",
+                            *c_.nest.math.stride(c_.load(p_.scalar).at, c_.k[0]), ";\n");
+    if (!p_.pointers) {
+      return str("const float* rows;\n{\n",
+                 declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, ")")),
+                 "rows = ", first, "}\n");
+    }
+    return str("const float* rows[", p_.mr, "];\nfor (int64_t i = 0; i < ", p_.mr, " && bm * ",
+               p_.mr, " + i < m1; ++i) {\n",
+               declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, " + i)")),
+               "rows[i] = ", first, "}\n");
+  }
+
+  std::string prepare_rows() const {
+    std::string text;
+    if (p_.rows == Rows::packed) {
+      text = "for (int64_t bm = bm0; bm < bm1; ++bm)\n" +
+             pack(p_.scalar, "bm", p_.mr, str("(rows_ + (bm - bm0) * depth * ", p_.mr, ")"));
+    } else if (p_.rows == Rows::copied) {
+      text = str("for (int64_t m = m0; m < m1; ++m) {\n",
+                 declare_digits(c_.nest, p_.scalar.iterators, "m"),
+                 "float* to = rows_ + (m - m0) * ", p_.row_step, ";\n", outer_k(), "memcpy(to, ",
+                 origin(p_.scalar, c_.k.size() - 1), " + klo, sizeof(float) * ",
+                 "(khi - klo));\nto += khi - klo;\n", outer_k_end(), "}\n");
+    }
+    if (!keeps_rows()) return text;
+    return once(text, "kept_rows", str("batch * ", p_.blocks_m, " + bm0"));
+  }
+
+  // Loops over all k of the pass but the innermost, which goes from klo to khi.
+  std::string outer_k() const {
+    std::string text;
+    for (size_t i = 0; i + 1 < c_.k.size(); ++i) text += k_loop(i);
+    return c_.k.size() == 1
+               ? "const int64_t klo = k0, khi = k1;\n"
+               : str(text, "enum { klo = 0, khi = ", c_.nest.math.extent(c_.k.back()), " };\n");
+  }
+  std::string outer_k_end() const { return std::string(c_.k.size() - 1, '}') + "\n"; }
+
+  std::string k_loop(size_t i) const {
+    std::string it = iterator_name(c_.k[i]);
+    std::string from = i == 0 ? "k0" : "0", to = i == 0 ? "k1" : str(c_.nest.math.extent(c_.k[i]));
+    return str("for (int64_t ", it, " = ", from, "; ", it, " < ", to, "; ++", it, ") {\n");
+  }
+
+  // --- panels ---
+
+  std::string prepare_panels() const {
+    if (p_.panels_ahead) return "";
+    std::string panel = str("(panels + (bn - bn0) * depth * ", p_.nr, ")");
+    std::string text =
+        str("for (int64_t bn = bn0; bn < bn1; ++bn)\n",
+            p_.turns_panels ? pack_by_turns(panel) : pack(p_.vector, "bn", p_.nr, panel));
+    if (!keeps_panels()) return text;
+    return once(text, "kept_panels", str("batch * ", p_.blocks_n, " + bn0"));
+  }
+
+  // Numbers of a block, and zeros beyond the side's end.
+  static std::string begin_panel(const Side& side, const std::string& block, int64_t width,
+                                 const std::string& panel) {
+    std::string text = str("const int64_t from = (", block, ") * ", width,
+                           ", to = ", at_most(str("from + ", width), side.extent), ";\n");
+    if (side.extent % width != 0) {
+      text += str("if (to - from < ", width, ") memset(", panel, ", 0, sizeof(float) * ", width,
+                  " * depth);\n");
+    }
+    return text;
+  }
+
+  // Of columns that lie across the vectors, along k.
+  std::string pack_by_turns(const std::string& panel) const {
+    int64_t w = p_.width, step = *side_step(c_, p_.vector);
+    return str("{\n", begin_panel(p_.vector, "bn", p_.nr, panel),
+               "for (int64_t j = from; j < to; j += ", w, ") {\n",
+               declare_digits(c_.nest, p_.vector.iterators, "j"),
+               "const int64_t lanes = ", at_most("to - j", w), ";\nfloat* to_ = ", panel,
+               " + (j - from);\n", outer_k(),
+               "const float* const x = ", origin(p_.vector, c_.k.size() - 1),
+               ";\nint64_t k = klo;\nif (lanes == ", w, ") for (; k + ", w, " <= khi; k += ", w,
+               ", to_ += ", w * p_.nr, ") ENTRY_turn(x + k, ", step, ", to_, ", p_.nr,
+               ");\nfor (; k < khi; ++k, to_ += ", p_.nr,
+               ") for (int64_t l = 0; l < lanes; ++l) to_[l] = x[k + l * ", step, "];\n",
+               outer_k_end(), "}\n}\n");
+  }
+
+  // Statements for every run of neighbours along the side's innermost iterator, for numbers from
+  // `from` to `to`: inside, the side's iterators other than the innermost are known, which goes
+  // from lo to hi; `at` is the number at lo.
+  std::string runs(const Side& side, const std::string& from, const std::string& to,
+                   const std::string& body) const {
+    int last = side.iterators.back();
+    std::vector<int> outer(side.iterators.begin(), side.iterators.end() - 1);
+    int64_t extent = c_.nest.math.extent(last);
+    return str("for (int64_t at = ", from, ", hi_; at < ", to, "; at += hi_) {\n",
+               "const int64_t lo = at % ", extent, ", hi = lo + (", to, " - at) < ", extent,
+               " ? lo + (", to, " - at) : ", extent, ";\nhi_ = hi - lo;\n",
+               declare_digits(c_.nest, outer, str("at / ", extent)), body, "}\n");
+  }
+
+  // The panel of one block: panel[k][j] for the numbers of the block.
+  std::string pack(const Side& side, const std::string& block, int64_t width,
+                   const std::string& panel) const {
+    const Nest& nest = c_.nest;
+    auto name = [](int a) { return iterator_name(a); };
+    const auto& bounds = c_.load(side).bounds;
+    std::string condition;
+    for (const Bound& b : bounds) {
+      auto [low, high] = nest.math.range(b.at);
+      std::string i = nest.math.text(b.at, name);
+      if (low < 0) condition += str(condition.empty() ? "" : " && ", i, " >= 0");
+      if (high >= b.extent) condition += str(condition.empty() ? "" : " && ", i, " < ", b.extent);
+    }
+    std::string plain =
+        str("x", c_.load(side).buffer, "[", nest.math.text(c_.load(side).at, name), "]");
+    std::string element = condition.empty() ? plain : str(condition, " ? ", plain, " : 0.f");
+    std::string loops = "int64_t k = 0;\n", closing(c_.k.size(), '}');
+    for (size_t i = 0; i < c_.k.size(); ++i) loops += k_loop(i);
+    std::string begin = str("{\n", begin_panel(side, block, width, panel));
+    if (side.iterators.empty()) {
+      return str(begin, loops, panel, "[k++ * ", width, "] = ", element, ";\n", closing, "\n}\n");
+    }
+    std::string lane = iterator_name(side.iterators.back());
+    std::string body =
+        str(loops, "float* const to_ = ", panel, " + k++ * ", width, " + (at - from);\n");
+    auto copy = [&](const char* from, const char* to, const std::string& what) {
+      return str("#pragma GCC ivdep\nfor (int64_t ", lane, " = ", from, "; ", lane, " < ", to,
+                 "; ++", lane, ") to_[", lane, " - lo] = ", what, ";\n");
+    };
+    auto inside = declare_inside(nest, bounds, side.iterators.back());
+    if (inside && !bounds.empty()) {
+      body +=
+          *inside + copy("lo", "in0", "0.f") + copy("in0", "in1", plain) + copy("in1", "hi", "0.f");
+    } else {
+      body += copy("lo", "hi", element);
+    }
+    return str(begin, runs(side, "from", "to", body + closing + "\n"), "}\n");
+  }
+
+  // --- epilogue ---
+
+  // The rest of the group, along the iterator that memory is written in the order of.
+  std::string epilogue() const {
+    const Side& lanes = p_.along_scalar ? p_.scalar : p_.vector;
+    const Side& others = p_.along_scalar ? p_.vector : p_.scalar;
+    const char *lane = p_.along_scalar ? "m" : "n", *other = p_.along_scalar ? "n" : "m";
+    std::string text, from = str(lane, "0"), to = str(lane, "1");
+    if (turns_sums()) text += turn_sums();
+    text += str("for (int64_t o = ", other, "0; o < ", other, "1; ++o) {\n",
+                declare_digits(c_.nest, others.iterators, "o"),
+                "const float* const line = ", turns_sums() ? "turned" : "sums", " + (o - ", other,
+                "0) * ", turns_sums() ? turned_step() : p_.sums_step(), ";\n");
+    RowPrinter printer(c_.nest, group_, lanes.iterators.empty() ? -1 : lanes.iterators.back(),
+                       p_.along_scalar ? p_.task_rows() : p_.task_columns());
+    if (lanes.iterators.empty()) {
+      // One point: a row of one lane without an iterator.
+      printer.give(c_.sum, "line[0]");
+      text += printer.print();
+    } else {
+      printer.give(c_.sum, str("row[", iterator_name(lanes.iterators.back()), " - lo]"));
+      text += runs(lanes, from, to,
+                   str("const float* const row = line + (at - ", from, ");\n", printer.print()));
+    }
+    return text + "}\n";
+  }
+
+  std::string turn_sums() const {
+    int64_t w = p_.width;
+    return str("for (int64_t i = 0; i < m1 - m0; i += ", w,
+               ")\nfor (int64_t j = 0; j < n1 - n0; j += ", w, ") ENTRY_turn(sums + i * ",
+               p_.sums_step(), " + j, ", p_.sums_step(), ", turned + j * ", turned_step(), " + i, ",
+               turned_step(), ");\n");
+  }
+
+  const Contraction& c_;
+  const Graph& group_;
+  const ContractPlan& p_;
+};
+
+}  // namespace
+
+KernelCode print_contract(const Contraction& c, const Graph& group, const ContractPlan& plan) {
+  return ContractPrinter(c, group, plan).print();
+}
+
+}  // namespace emend

@@ -1,0 +1,41 @@
+// The innermost pieces of generated contractions, as C functions.
+//
+// A tile: sums of products of `rows` rows with `vectors` registers, over k, all sums in registers.
+//
+//   sums[i][j] (+)= sum over k of s[i * row_step + k * k_step] * v[k * panel + j]
+//
+// A turn: a square block of memory transposed in registers, as wide as one of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace emend {
+
+struct Tile {
+  std::string name;
+  int64_t rows = 1, vectors = 1;
+  int64_t width = 16;     // floats of a register
+  int64_t panel = 16;     // floats from one k of the vectors to the next
+  bool pointers = false;  // rows begin where rows[i] says: row_step counts nothing
+  int64_t row_step = 1, k_step = 1;
+  int64_t sums_step = 16;  // floats from one row of sums to the next
+  bool continues = false;  // an argument tells if sums begin at zero
+  // After every `every` k's, so many lines are fetched of what is needed next; 0: none.
+  struct Fetch {
+    int64_t every = 0, lines = 1, step = 64;  // bytes from one time to the next
+    bool to_write = false;
+  } fetch;
+};
+
+// void NAME(int64_t depth, const float* s (const float* const* rows), const float* v, float* sums,
+//           int fresh, const char* next), the last two only if they are used.
+std::string print_tile(const Tile& t);
+
+// void ENTRY_turn(const float* from, int64_t from_step, float* to, int64_t to_step).
+std::string print_turn(int64_t width);
+
+// em_v: a register that may lie anywhere in memory.
+std::string declare_vector(int64_t width);
+
+}  // namespace emend
