@@ -78,7 +78,9 @@ class Estimate {
   // Rows that meet in the same sets of the first-level cache, of eight lines each, push one another
   // out of it.
   double collisions(int64_t rows) const {
-    if (p_.rows != Rows::direct || p_.pointers) return 1;
+    if (p_.rows != Rows::direct) return 1;
+    constexpr int64_t kPointers = 10;  // that registers hold
+    if (p_.pointers && rows > kPointers) return 1.7;
     if (p_.k_step != 1) return 1.04;  // a new line for every k
     constexpr int64_t kLineBytes = 64, kSetsBytes = 4096, kWays = 8;
     int64_t apart = std::gcd(4 * p_.row_step, kSetsBytes);

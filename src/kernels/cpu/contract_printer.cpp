@@ -100,7 +100,7 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
   if (p.rows == Rows::direct) {
     auto step = side_step(c, p.scalar);
     p.pointers = !step;
-    p.row_step = step.value_or(0);
+    p.row_step = step ? *step : *c.nest.math.stride(c.load(p.scalar).at, p.scalar.iterators.back());
     p.k_step = k_stride(c, p.scalar);
   } else if (p.rows == Rows::copied) {
     p.row_step = padded_row(p.pass_depth());

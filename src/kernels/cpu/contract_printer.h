@@ -40,7 +40,7 @@ struct ContractPlan {
   int64_t tasks_m = 1, tasks_n = 1;            // of one batch
   int64_t inner = 1;                           // k's below the outermost
   int64_t outer = 1, step = 1;                 // outermost k's: all, and of one pass
-  bool pointers = false;                       // rows have no one stride
+  bool pointers = false;                       // rows have no one stride (but most, row_step)
   int64_t row_step = 1, k_step = 1, held = 0;  // of rows as tiles see them; floats kept of them
   bool turns_panels = false;                   // panels are packed by transposing blocks
   bool along_scalar = false;                   // the epilogue's lanes are rows
