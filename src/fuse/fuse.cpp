@@ -182,8 +182,8 @@ std::vector<Members> solved(Units& units, const FuseOptions& options) {
     for (NodeId n : dissolved) units.dissolve(n, false);
     std::set<size_t> together;
     for (size_t k : order.cycle) {
-      // The host's nodes join nothing; the others know of paths over them.
-      if (units.role(groups[k].front()) != Role::host) together.insert(island_of[k]);
+      // What stays alone joins nothing; the others know of paths over it.
+      if (!stays_alone(units.role(groups[k].front()))) together.insert(island_of[k]);
     }
     EMEND_ASSERT(together.size() > 1, "groups of one island that need one another");
     Members all;

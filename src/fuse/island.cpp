@@ -62,7 +62,7 @@ bool Island::may_join(const Bits& members) const {
 bool Reach::keeps_apart(NodeId first, NodeId later) const {
   Role a = units_.role(first), b = units_.role(later);
   auto nucleus = [](Role r) { return r == Role::contraction || r == Role::window; };
-  if (a == Role::host || b == Role::host) return true;
+  if (stays_alone(a) || stays_alone(b)) return true;
   if (nucleus(a) && (nucleus(b) || b == Role::reduction)) return true;
   if (a == Role::reduction && nucleus(b)) return true;
   if (b == Role::contraction || units_.is_junction(later)) return !units_.is_view(first);

@@ -5,6 +5,7 @@
 
 #include "fuse/fuse.h"
 #include "kernels/nest.h"
+#include "kernels/sequential.h"
 
 namespace emend {
 namespace {
@@ -211,8 +212,18 @@ bool contraction_fits(const Nest& nest, const NestValue& r, const std::vector<bo
   });
 }
 
+// A leaf for every lane while another reduction needs the whole row: lanes could not be cut, and
+// the leaves would take as much memory as there are lanes.
+bool leaves_are_bounded(const Nest& nest) {
+  std::vector<int> inner = left_out(nest);
+  if (inner.empty() || std::ranges::find(inner, nest.space.back()) != inner.end()) return true;
+  return std::ranges::none_of(nest.values, [&](const NestValue& v) {
+    return std::ranges::find(v.over, nest.space.back()) != v.over.end();
+  });
+}
+
 bool is_feasible(const Nest& nest, bool contracts) {
-  if (nest.values.size() > kMaxValues) return false;
+  if (nest.values.size() > kMaxValues || !leaves_are_bounded(nest)) return false;
   if (!contracts) return true;
   auto free = free_atoms(nest);
   size_t reductions = 0;
@@ -294,14 +305,15 @@ const GroupPrices::Facts& GroupPrices::facts(Graph group) {
   return equal.back();
 }
 
-double GroupPrices::host_price(NodeId n) const {
+double GroupPrices::price_alone(NodeId n) const {
   double bytes = bytes_of(g_.type(n));
   for (NodeId a : g_.nodes[n].args) bytes += bytes_of(g_.type(a));
   return target_.launch_s + bytes / target_.bandwidth;
 }
 
 std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
-  if (group.host) return host_price(group.nodes[0]);
+  bool alone = group.host || (group.nodes.size() == 1 && is_sequential(g_, group.nodes[0]));
+  if (alone) return price_alone(group.nodes[0]);
   auto [it, unknown] = known_.try_emplace({group.nodes, group.stores});
   if (unknown) it->second = fresh(group);
   return it->second;

@@ -35,7 +35,7 @@ class GroupPrices {
   };
   const Facts& facts(Graph group);
   std::optional<double> fresh(const NodeGroup& group);
-  double host_price(NodeId n) const;
+  double price_alone(NodeId n) const;  // of the host's steps, and of sequential ones
 
   const Graph& g_;
   Target target_;

@@ -7,6 +7,7 @@
 #include "fuse/price.h"
 #include "kernels/group.h"
 #include "kernels/nest.h"
+#include "kernels/sequential.h"
 #include "ops/families.h"
 #include "ops/table.h"
 
@@ -78,7 +79,7 @@ Units::Units(const Graph& g)
     }
     reasons_[n] = host_reason(g, n);
     if (!reasons_[n].empty()) {
-      roles_[n] = Role::host;
+      roles_[n] = is_sequential(g, n) ? Role::sequential : Role::host;
       continue;
     }
     Meaning m = node_meaning(g, n);
@@ -92,9 +93,9 @@ Units::Units(const Graph& g)
     cheap_[n] = roles_[n] == Role::pointwise && op_def(node).kind != Kind::index && !output_[n] &&
                 !junctions_[n] && (small || work <= kCheapEffort);
   }
-  // The host sees values, never what a group computes on the way.
+  // These see values, never what a group computes on the way.
   for (size_t i = 0; i < g.size(); ++i) {
-    if (roles_[NodeId(i)] != Role::host) continue;
+    if (!stays_alone(roles_[NodeId(i)])) continue;
     for (NodeId a : g.nodes[NodeId(i)].args) cheap_[storage_of(g, a)] = false;
   }
 }
@@ -163,6 +164,7 @@ std::vector<NodeId> Units::siblings(NodeId n) const {
 NodeGroup Units::group(const std::vector<NodeId>& units) const {
   NodeGroup group;
   if (roles_[units[0]] == Role::host) return {units, units, true, reasons_[units[0]]};
+  if (roles_[units[0]] == Role::sequential) return {units, units, false, ""};
   auto member = [&](NodeId n) { return std::binary_search(units.begin(), units.end(), n); };
   std::set<NodeId> inside(units.begin(), units.end());
   std::function<void(NodeId)> need = [&](NodeId n) {

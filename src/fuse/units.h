@@ -16,13 +16,19 @@ enum class Role : uint8_t {
   given,        // an input or a constant
   renaming,     // only another shape for the same memory
   host,         // evaluated by the reference
+  sequential,   // steps that follow one another: a kernel of its own
   pointwise,    // elementwise operators, views, gathers
   reduction,    // each element of what is reduced counts once
   window,       // elements are read several times: convolutions' kin, pooling
   contraction,  // sums of products
 };
 
-// Of a node that kernels can compute.
+// Groups of these have no other nodes.
+inline bool stays_alone(Role r) {
+  return r == Role::host || r == Role::sequential;
+}
+
+// Of a node that nests can hold.
 Role role_of(const Graph& g, NodeId n);
 
 class Units {

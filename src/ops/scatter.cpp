@@ -1,5 +1,7 @@
 // Writing where the data says. Several updates of one place are combined by the reduction; without
 // one the last update in row-major order stays.
+#include "ops/scatter.h"
+
 #include "ops/evaluate.h"
 #include "ops/families.h"
 #include "ops/index.h"
@@ -12,11 +14,17 @@ namespace {
 // Where update number i goes, as a flat position of the target.
 using Target = std::function<int64_t(int64_t)>;
 
-int64_t wrapped(int64_t index, int64_t extent) {
-  int64_t at = index < 0 ? index + extent : index;
-  if (at < 0 || at >= extent)
+void check_index(int64_t index, int64_t extent) {
+  if (index < -extent || index >= extent)
     throw Error(str("index ", index, " is out of range for extent ", extent));
-  return at;
+}
+
+Reduce reduction_named(const std::string& name) {
+  return name == "add"   ? Reduce::sum
+         : name == "mul" ? Reduce::product
+         : name == "max" ? Reduce::max
+         : name == "min" ? Reduce::min
+                         : Reduce::none;
 }
 
 Fn combining(const std::string& reduction) {
@@ -105,20 +113,18 @@ Result<Type> scatter_elements_infer(const ScatterElements& a, Types in) {
   return in[0];
 }
 
-Value scatter_elements_eval(const EvalContext& c, const ScatterElements& a,
-                            std::span<const Value> v) {
-  const Tensor &x = v[0].tensor, &index = v[1].tensor;
-  auto axis = static_cast<size_t>(normal_axis(a.axis, x.rank()).value_or_throw());
-  Dims strides = row_major_strides(x.shape()), from = row_major_strides(index.shape());
-  return scatter(c, a.reduction, x, v[2].tensor, [&](int64_t i) {
-    int64_t at = 0;
-    for (size_t d = 0; d < strides.size(); ++d) {
-      int64_t k =
-          d == axis ? wrapped(index.integer(i), x.shape()[d]) : i / from[d] % index.shape()[d];
-      at += k * strides[d];
-    }
-    return at;
-  });
+// x[index[i,j,..], j, ..] = update[i,j,..], the index standing at the axis.
+Scatter places_of(const ScatterElements& a, Types in) {
+  Scatter s{.updates = in[2].shape};
+  Read r{.operand = 1};
+  auto axis = static_cast<size_t>(normal_axis(a.axis, in[0].rank()).value_or_throw());
+  for (size_t d = 0; d < s.updates.size(); ++d) {
+    r.index.push_back(index_of(static_cast<int>(d)));
+    s.place.push_back(d == axis ? index_from_read(0, in[0].shape[d]) : r.index.back());
+  }
+  s.reads = {r};
+  s.reduce = reduction_named(a.reduction);
+  return s;
 }
 
 Result<Type> scatter_nd_infer(const ScatterNd& a, Types in) {
@@ -137,16 +143,47 @@ Result<Type> scatter_nd_infer(const ScatterNd& a, Types in) {
   return in[0];
 }
 
-Value scatter_nd_eval(const EvalContext& c, const ScatterNd& a, std::span<const Value> v) {
+// x[index[b,..,0], index[b,..,1], .., j,..] = update[b,..,j,..]
+Scatter places_of(const ScatterNd& a, Types in) {
+  Scatter s{.updates = in[2].shape};
+  int batch = static_cast<int>(in[1].shape.size()) - 1;
+  auto coordinates = static_cast<int>(in[1].shape.back());
+  for (int d = 0; d < static_cast<int>(in[0].shape.size()); ++d) {
+    if (d >= coordinates) {
+      s.place.push_back(index_of(batch + d - coordinates));
+      continue;
+    }
+    Read r{.operand = 1};
+    for (int i = 0; i < batch; ++i) r.index.push_back(index_of(i));
+    r.index.push_back(index_constant(d));
+    s.reads.push_back(r);
+    s.place.push_back(index_from_read(d, in[0].shape[static_cast<size_t>(d)]));
+  }
+  s.reduce = reduction_named(a.reduction);
+  return s;
+}
+
+template <class A>
+Value scatter_eval(const EvalContext& c, const A& a, std::span<const Value> v) {
   const Tensor &x = v[0].tensor, &index = v[1].tensor;
-  auto k = static_cast<size_t>(index.shape().back());
-  Dims strides = row_major_strides(x.shape());
-  int64_t slice = count(std::span(x.shape()).subspan(k));
-  return scatter(c, a.reduction, x, v[2].tensor, [&](int64_t i) {
-    int64_t at = i % slice, row = i / slice * static_cast<int64_t>(k);
-    for (size_t j = 0; j < k; ++j)
-      at += wrapped(index.integer(row + static_cast<int64_t>(j)), x.shape()[j]) * strides[j];
+  Scatter s = places_of(a, c.types);
+  Dims strides = row_major_strides(x.shape()), from = row_major_strides(index.shape()),
+       step = row_major_strides(s.updates);
+  std::vector<int64_t> point(s.updates.size());
+  auto flat = [&](const std::vector<IndexExpr>& e, const Dims& by, const int64_t* reads) {
+    int64_t at = 0;
+    for (size_t d = 0; d < e.size(); ++d) at += evaluate(e[d], point.data(), reads) * by[d];
     return at;
+  };
+  std::vector<int64_t> reads(s.reads.size());
+  return scatter(c, a.reduction, x, v[2].tensor, [&](int64_t i) {
+    for (size_t d = 0; d < point.size(); ++d) point[d] = i / step[d] % s.updates[d];
+    for (size_t r = 0; r < reads.size(); ++r)
+      reads[r] = index.integer(flat(s.reads[r].index, from, nullptr));
+    for (size_t d = 0; d < s.place.size(); ++d) {
+      if (int r = s.place[d].read; r >= 0) check_index(reads[static_cast<size_t>(r)], x.shape()[d]);
+    }
+    return flat(s.place, strides, reads.data());
   });
 }
 
@@ -170,6 +207,12 @@ std::vector<NodeId> scatter_elements_raise(OnnxWriter& w) {
 
 }  // namespace
 
+std::optional<Scatter> as_scatter(const OpDef& def, const Attrs& attrs, std::span<const Type> in) {
+  if (def.name == "scatter_elements") return places_of(attrs.as<ScatterElements>(), in);
+  if (def.name == "scatter_nd") return places_of(attrs.as<ScatterNd>(), in);
+  return std::nullopt;
+}
+
 std::vector<OpDef> scatter_ops() {
   return {
       define<ScatterElements>(
@@ -179,7 +222,7 @@ std::vector<OpDef> scatter_ops() {
            .kind = Kind::index,
            .traits = raw_moves,
            .infer = scatter_elements_infer,
-           .eval = scatter_elements_eval,
+           .eval = scatter_eval<ScatterElements>,
            .onnx = {{.type = "ScatterElements", .since = 9, .raise = scatter_elements_raise},
                     {.type = "Scatter", .since = 9, .lower_only = true}},
            .doc = "x with x[index[i,j,..],j,..] replaced by (or combined with) update[i,j,..], the "
@@ -191,7 +234,7 @@ std::vector<OpDef> scatter_ops() {
            .kind = Kind::index,
            .traits = raw_moves,
            .infer = scatter_nd_infer,
-           .eval = scatter_nd_eval,
+           .eval = scatter_eval<ScatterNd>,
            .onnx = {{.type = "ScatterND",
                      .since = 11,
                      .raise =

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "kernels/group.h"
 #include "kernels/nest_eval.h"
+#include "ops/evaluate.h"
 
 namespace emend {
 namespace {
@@ -39,10 +40,71 @@ double allowed(DType t, double accuracy) {
   return is_float(t) ? accuracy : 0;
 }
 
-// The worst sample of a step, if it is not accepted.
+struct Sample {
+  int64_t place = 0;  // the element's number
+  double wanted = 0;
+};
+using Samples = std::vector<Sample>;
+
+// What a nest makes at some points, for every output.
+std::vector<Samples> samples_of(const Nest& nest, std::span<const std::byte* const> loads) {
+  std::vector<Samples> all(nest.stores.size());
+  NestPoints exact(nest, loads);
+  auto points = sample_points(nest);
+  for (const NestStore& store : nest.stores) {
+    for (const Dims& p : points) {
+      double wanted = exact.stored(store, p);
+      all[static_cast<size_t>(store.buffer)].push_back({exact.place(store, p), wanted});
+    }
+  }
+  return all;
+}
+
+// All elements, by the reference: of groups whose steps depend on one another. Nothing if the data
+// is wrong, which the kernel itself tells.
+std::vector<Samples> samples_of(const Graph& group, std::span<const std::byte* const> loads) {
+  std::vector<Value> in;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    const Type& t = group.type(group.inputs[i].node);
+    size_t bytes = storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0);
+    Tensor value =
+        Tensor::make(t.dtype, t.shape, [&](std::byte* to) { std::copy_n(loads[i], bytes, to); });
+    in.emplace_back(converted(value, Arithmetic::real64));
+  }
+  std::vector<Samples> all(group.outputs.size());
+  try {
+    auto made = evaluate(group, in, {.arithmetic = Arithmetic::real64});
+    for (size_t o = 0; o < made.size(); ++o) {
+      for (int64_t i = 0; i < made[o].tensor.count(); ++i) {
+        all[o].push_back({i, made[o].tensor.real(i)});
+      }
+    }
+  } catch (const Error&) {
+  }
+  return all;
+}
+
+// The worst sample of an output, if it is not accepted.
+std::optional<KernelFault> fault_among(const Samples& samples, size_t output, DType dtype,
+                                       const std::byte* data, double accuracy) {
+  double worst = 0, largest = 0;
+  int64_t at = 0;
+  for (auto [place, wanted] : samples) {
+    double got = load_real(dtype, data, static_cast<size_t>(place));
+    if (std::isfinite(wanted)) largest = std::max(largest, std::abs(wanted));
+    if ((std::isnan(wanted) && std::isnan(got)) || wanted == got) continue;
+    // What overflows the type is infinite there.
+    if (std::isinf(got) && std::abs(wanted) > highest(dtype)) continue;
+    double error = std::isnan(got) || std::isnan(wanted) ? INFINITY : std::abs(wanted - got);
+    if (error > worst) worst = error, at = place;
+  }
+  double scale = std::max(largest, 1e-30);
+  if (worst <= allowed(dtype, accuracy) * scale) return std::nullopt;
+  return KernelFault{0, worst / scale, str("output ", output, ", element ", at)};
+}
+
 std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
                                     std::span<void* const> buffers, double accuracy) {
-  Nest nest = nest_of(step.computes).value_or_throw();
   std::vector<const std::byte*> loads;
   for (size_t i = 0; i < step.sources.size(); ++i) {
     // A constant may be packed: the kernel's own copy is not in the graph's order.
@@ -50,29 +112,12 @@ std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
     loads.push_back(g.is_constant(s) ? g.constant(s).data()
                                      : static_cast<const std::byte*>(buffers[i]));
   }
-  NestPoints exact(nest, loads);
-  auto points = sample_points(nest);
-  for (const NestStore& store : nest.stores) {
-    auto number = static_cast<size_t>(store.buffer);
-    DType dtype = step.computes.type(step.computes.outputs[number].node).dtype;
-    const auto* data = static_cast<const std::byte*>(buffers[loads.size() + number]);
-    double worst = 0, largest = 0;
-    int64_t at = 0;
-    for (const Dims& p : points) {
-      double wanted = exact.stored(store, p);
-      int64_t place = exact.place(store, p);
-      double got = load_real(dtype, data, static_cast<size_t>(place));
-      if (std::isfinite(wanted)) largest = std::max(largest, std::abs(wanted));
-      if ((std::isnan(wanted) && std::isnan(got)) || wanted == got) continue;
-      // What overflows the type is infinite there.
-      if (std::isinf(got) && std::abs(wanted) > highest(dtype)) continue;
-      double error = std::isnan(got) || std::isnan(wanted) ? INFINITY : std::abs(wanted - got);
-      if (error > worst) worst = error, at = place;
-    }
-    double scale = std::max(largest, 1e-30);
-    if (!(worst <= allowed(dtype, accuracy) * scale)) {
-      return KernelFault{0, worst / scale, str("output ", store.buffer, ", element ", at)};
-    }
+  auto nest = nest_of(step.computes);
+  auto samples = nest ? samples_of(*nest, loads) : samples_of(step.computes, loads);
+  for (size_t o = 0; o < samples.size(); ++o) {
+    DType dtype = step.computes.type(step.computes.outputs[o].node).dtype;
+    const auto* data = static_cast<const std::byte*>(buffers[loads.size() + o]);
+    if (auto fault = fault_among(samples[o], o, dtype, data, accuracy)) return fault;
   }
   return std::nullopt;
 }

@@ -288,13 +288,67 @@ NodeId gather(GraphBuilder& b, Rng& rng) {
   return rng.between(0, 1) ? b.op("tanh", {y}) : y;
 }
 
+// Running sums and products along any axis.
+NodeId scan(GraphBuilder& b, Rng& rng) {
+  static const std::vector<DType> kTypes = {DType::f32,  DType::f64, DType::f16,
+                                            DType::bf16, DType::i32, DType::u8};
+  Dims shape;
+  for (int64_t i = rng.between(1, 4); i > 0; --i) shape.push_back(rng.between(1, 40));
+  return b.op(rng.between(0, 3) ? "cum_sum" : "cum_prod",
+              {b.input("x", Type::tensor(rng.pick(kTypes), shape))},
+              Attrs({{"axis", rng.between(0, static_cast<int64_t>(shape.size()) - 1)},
+                     {"exclusive", rng.between(0, 1) == 1},
+                     {"reverse", rng.between(0, 1) == 1}}));
+}
+
+// Updates of elements or of slices, several of one place, indices from both ends.
+NodeId scatter(GraphBuilder& b, Rng& rng) {
+  static const std::vector<DType> kTypes = {DType::f32, DType::f64, DType::i32, DType::i64,
+                                            DType::u8};
+  static const std::vector<std::string> kReductions = {"none", "add", "mul", "max", "min"};
+  static const std::vector<DType> kIndices = {DType::i64, DType::i32};
+  std::string reduction = rng.pick(kReductions);
+  // Narrow floats are only moved: what is combined in them is the reference's.
+  DType dtype = reduction == "none" && rng.between(0, 1) ? DType::f16 : rng.pick(kTypes);
+  Dims shape;
+  for (int64_t i = rng.between(1, 4); i > 0; --i) shape.push_back(rng.between(2, 30));
+  auto rank = static_cast<int64_t>(shape.size());
+  NodeId x = b.input("x", Type::tensor(dtype, shape));
+  auto operands = [&](int64_t extent, const Dims& indices, const Dims& updates) {
+    NodeId index = b.input(str("index", -extent), Type::tensor(rng.pick(kIndices), indices));
+    return std::vector<NodeId>{x, index, b.input("updates", Type::tensor(dtype, updates))};
+  };
+  if (rng.between(0, 1)) {
+    int64_t axis = rng.between(0, rank - 1);
+    Dims updates;
+    for (int64_t d : shape) updates.push_back(rng.between(1, d));
+    updates[static_cast<size_t>(axis)] = rng.between(2, 20);
+    return b.op("scatter_elements", operands(shape[static_cast<size_t>(axis)], updates, updates),
+                Attrs({{"axis", axis}, {"reduction", reduction}}));
+  }
+  int64_t coordinates = rng.between(1, rank),
+          extent = *std::min_element(shape.begin(), shape.begin() + coordinates);
+  Dims indices, updates;
+  for (int64_t i = rng.between(0, 2); i > 0; --i) indices.push_back(rng.between(2, 12));
+  updates = indices;
+  updates.insert(updates.end(), shape.begin() + coordinates, shape.end());
+  indices.push_back(coordinates);
+  return b.op("scatter_nd", operands(extent, indices, updates), Attrs({{"reduction", reduction}}));
+}
+
 using Family = NodeId (*)(GraphBuilder&, Rng&);
+
+// Of families with a kernel of their own, its name.
+const char* own_kernel(Family family) {
+  return family == Family(scan) ? "scan" : family == Family(scatter) ? "scatter" : nullptr;
+}
 
 Graph random_group(Family family, uint64_t seed) {
   Rng rng(seed);
   GraphBuilder b;
   NodeId y = family(b, rng);
-  b.output("y", b.dtype(y) == DType::f32 && !b.shape(y).empty() ? epilogue(b, rng, y) : y);
+  bool ends = own_kernel(family) || b.dtype(y) != DType::f32 || b.shape(y).empty();
+  b.output("y", ends ? y : epilogue(b, rng, y));
   return decomposed(std::move(b).build());
 }
 
@@ -316,8 +370,9 @@ Whole whole_of(const Graph& group, uint64_t seed) {
     std::vector<double> values(static_cast<size_t>(count(t.shape)));
     const std::string& name = group.inputs[i].name;
     int64_t below = name.starts_with("index") ? std::atoll(name.c_str() + 5) : 100;
+    int64_t first = std::min<int64_t>(below, 0), last = std::abs(below) - 1;
     for (double& v : values) {
-      v = is_float(t.dtype) ? rng.normal() : static_cast<double>(rng.between(0, below - 1));
+      v = is_float(t.dtype) ? rng.normal() : static_cast<double>(rng.between(first, last));
     }
     Tensor value = Tensor::of_reals(t.dtype, t.shape, values);
     w.constant.push_back(is_weight(group, i) && value.count() != 1);
@@ -571,7 +626,8 @@ TEST_P(Kernels, AgreeWithTheReference) {
     }
   }
   for (const auto& [name, n] : tried) std::cout << param.name << ": " << name << " " << n << "\n";
-  EXPECT_GT(tried["rows"], cases() / 4);
+  const char* own = own_kernel(param.family);
+  EXPECT_GT(tried[own ? own : "rows"], cases() / 4);
 }
 
 #ifdef __SANITIZE_ADDRESS__
@@ -597,7 +653,8 @@ std::vector<Param> params() {
           std::pair("conv", Family(conv)), std::pair("window", Family(window)),
           std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
           std::pair("pool", Family(pool)), std::pair("views", Family(views)),
-          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather))})
+          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather)),
+          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

@@ -88,8 +88,10 @@ TEST(Compile, KernelsThatCannotBeCheckedAreNotUsed) {
 }
 
 // Random indices lie anywhere; the kernels were seen all the same.
-TEST(Compile, IndicesOutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
-  Graph g = parse_graph("graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }");
+class Indices : public testing::TestWithParam<const char*> {};
+
+TEST_P(Indices, OutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
+  Graph g = parse_graph(GetParam());
   Scratch scratch;
   CompileFlowOptions options;
   options.cpu.compile.cache = scratch.folder();
@@ -100,6 +102,14 @@ TEST(Compile, IndicesOutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
   EXPECT_EQ(report.kernels_checked, 1);
   EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Compile, Indices,
+    testing::Values(
+        "graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }",
+        "graph(x: f32[1,3], i: i64[5,3], u: f32[5,3]) { return scatter_elements(x, i, u) }",
+        "graph(x: f32[1,3], i: i64[5,1], u: f32[5,3]) { return scatter_nd(x, i, u) }",
+        "graph(x: f32[1,3], i: i64[2], u: f32[]) { return scatter_nd(x, i, u) }"));
 
 // A page that nobody may read lies before every operand and another behind it, where no operand
 // needs to be read beyond its ends. Concatenations are loads behind masks; a vector of known length

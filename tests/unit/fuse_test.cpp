@@ -11,6 +11,7 @@
 #include "fuse/island.h"
 #include "kernels/group.h"
 #include "kernels/nest.h"
+#include "kernels/sequential.h"
 #include "ops/build.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
@@ -35,12 +36,12 @@ void check_group(const Graph& g, const NodeGroup& group, const std::set<NodeId>&
       NodeId memory = storage_of(g, a);
       EXPECT_TRUE(is_given(g, memory) || stored.count(memory)) << "loaded before it is stored";
     }
-    if (group.host || is_renaming(g, n)) continue;
+    if (group.host || is_renaming(g, n) || is_sequential(g, n)) continue;
     Role role = role_of(g, n);
     nuclei += role == Role::contraction || role == Role::window;
     reductions += role == Role::reduction;
   }
-  if (group.host) {
+  if (group.host || is_sequential(g, group.nodes[0])) {
     EXPECT_EQ(group.nodes.size(), 1u);
     return;
   }
@@ -125,7 +126,7 @@ Graph random_graph(Rng& rng, size_t nodes) {
                       complete_attrs(op_def(op_named(op)), attrs).value_or_throw());
     };
     int64_t last = static_cast<int64_t>(b.shape(x).size()) - 1;
-    switch (below(rng, 12)) {
+    switch (below(rng, 13)) {
       case 0:
       case 1:
         attempt("add", {x, y});
@@ -153,6 +154,9 @@ Graph random_graph(Rng& rng, size_t nodes) {
         break;
       case 9:
         attempt("transpose", {x}, Attrs({{"perm", Dims{1, 0}}}));
+        break;
+      case 11:
+        attempt("cum_sum", {x}, Attrs({{"axis", last}}));
         break;
       case 10:
         attempt("concat", {x, y}, Attrs({{"axis", int64_t{0}}}));
@@ -215,9 +219,9 @@ class Brute {
       for (size_t i = 0; i < n; ++i) {
         if (set >> i & 1) members.push_back(nodes_[i]);
       }
-      bool host =
-          std::ranges::any_of(members, [&](NodeId m) { return units_.role(m) == Role::host; });
-      if (host && members.size() > 1) continue;
+      bool alone =
+          std::ranges::any_of(members, [&](NodeId m) { return stays_alone(units_.role(m)); });
+      if (alone && members.size() > 1) continue;
       if (auto seconds = prices_(units_.group(members))) {
         blocks_[static_cast<size_t>(__builtin_ctz(set))].emplace_back(set, *seconds);
       }

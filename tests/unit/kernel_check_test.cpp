@@ -7,6 +7,7 @@
 
 #include "codegen/codegen.h"
 #include "equiv/compare.h"
+#include "fuse/fuse.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/group.h"
 #include "ops/build.h"
@@ -162,6 +163,40 @@ TEST(Planted, TheSameWithTheBarrierIsAccepted) {
       "while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < 2) usleep(10);\n");
   EXPECT_TRUE(checks.faults.empty());
   EXPECT_EQ(checks.checked, 1);
+}
+
+// What no nest says is compared whole, with the reference: one wrong element among ten thousand.
+TEST(Planted, AnErrorOfASequentialKernelIsFound) {
+  struct {
+    const char *graph, *kernel, *right, *wrong;
+  } const kCases[] = {
+      {"graph(x: f32[100,100]) { return cum_sum[axis=1](x) }", "scan", "step < 100", "step < 99"},
+      {"graph(x: f32[10000], u: f32[1]) { %2 = constant i64[2]{7, -1} %3 = concat[axis=0](u, u) "
+       "return scatter_elements[reduction=\"add\"](x, %2, %3) }",
+       "scatter", "i0 < 2", "i0 < 1"},
+  };
+  for (const auto& c : kCases) {
+    Graph g = parse_graph(c.graph);
+    Target target{.threads = 2};
+    Plan plan{fuse(g, {.target = target}), {}};
+    for (const NodeGroup& group : plan.partition.groups) {
+      Graph outline = outlined(g, group).graph;
+      bool last = group.stores[0] == g.outputs[0].node;
+      const Kernel& kernel = kernel_named(cpu_catalogue(), last ? c.kernel : "rows");
+      std::vector<bool> constant(outline.inputs.size(), false);
+      plan.choices.push_back(kernel.candidates({outline, constant, {}}, target).at(0));
+    }
+    for (bool damaged : {false, true}) {
+      Program p = generate(g, plan, cpu_catalogue(), target);
+      if (damaged) replace(p.kernels.back().text, c.right, c.wrong);
+      Scratch scratch;
+      CpuOptions options{.threads = 2};
+      options.compile.cache = scratch / "kernels";
+      CpuProgram program(std::move(p), c_prelude(), options);
+      auto faults = check_kernels(g, program, random_inputs(g, 3), 1e-4).faults;
+      EXPECT_EQ(faults.size(), damaged ? 1u : 0u) << c.kernel;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, KernelCheck, testing::Values("rows", "contract"),

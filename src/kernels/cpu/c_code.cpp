@@ -251,6 +251,23 @@ std::string c_neutral(Reduce how, DType result, DType work) {
   }
 }
 
+std::string c_combined(Reduce how, DType work, const std::string& a, const std::string& b) {
+  std::string suffix = work == DType::f32   ? "f"
+                       : work == DType::f64 ? ""
+                       : work == DType::i64 ? "_i"
+                                            : "_u";
+  switch (how) {
+    case Reduce::sum:
+      return str(a, " + ", b);
+    case Reduce::product:
+      return str(a, " * ", b);
+    case Reduce::max:
+      return str("em_max", suffix, "(", a, ", ", b, ")");
+    default:
+      return str("em_min", suffix, "(", a, ", ", b, ")");
+  }
+}
+
 const std::string& c_prelude() {
   static const std::string kText = kPrelude;
   return kText;

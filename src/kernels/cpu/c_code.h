@@ -22,6 +22,8 @@ std::string c_rounded(DType to, DType work, const std::string& value);
 std::string c_converted(DType from, DType to, const std::string& value);
 // The value of a reduction over nothing.
 std::string c_neutral(Reduce how, DType result, DType work);
+// Two values of a working type, reduced.
+std::string c_combined(Reduce how, DType work, const std::string& a, const std::string& b);
 
 // Everything a kernel's text refers to.
 const std::string& c_prelude();

@@ -7,6 +7,8 @@ namespace emend {
 
 Kernel rows_kernel();
 Kernel contract_kernel();
+Kernel scan_kernel();
+Kernel scatter_kernel();
 Kernel winograd_kernel();
 Kernel onednn_convolution_kernel();
 Kernel onednn_matmul_kernel();

@@ -14,24 +14,6 @@ namespace {
 
 constexpr int64_t kRowBytes = 32 << 10;  // a kept row stays in the first-level cache
 
-// acc = acc combined with x.
-std::string combined(Reduce how, DType work, const std::string& acc, const std::string& x) {
-  std::string suffix = work == DType::f32   ? "f"
-                       : work == DType::f64 ? ""
-                       : work == DType::i64 ? "_i"
-                                            : "_u";
-  switch (how) {
-    case Reduce::sum:
-      return str(acc, " + ", x);
-    case Reduce::product:
-      return str(acc, " * ", x);
-    case Reduce::max:
-      return str("em_max", suffix, "(", acc, ", ", x, ")");
-    default:
-      return str("em_min", suffix, "(", acc, ", ", x, ")");
-  }
-}
-
 const char* omp_word(Reduce how) {
   return how == Reduce::sum       ? "+"
          : how == Reduce::product ? "*"
@@ -172,7 +154,7 @@ void RowPrinter::run_lanes() {
     const NestValue& u = value(v);
     std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
     loops_.back().text +=
-        str(leaf_name(v), " = ", combined(u.reduce, u.work, leaf_name(v), x), ";\n");
+        str(leaf_name(v), " = ", c_combined(u.reduce, u.work, leaf_name(v), x), ";\n");
     if (!depends(v, lane_))
       sums += str(" reduction(", omp_word(u.reduce), " : ", leaf_name(v), ")");
   }
@@ -405,7 +387,7 @@ void RowPrinter::reduce(int v, const std::string& name) {
   std::string x = use(u.args[0]);
   keeps_ = outside;
   x = c_converted(value(u.args[0]).work, u.work, x);
-  loops_.back().text += str(acc, " = ", combined(u.reduce, u.work, acc, x), ";\n");
+  loops_.back().text += str(acc, " = ", c_combined(u.reduce, u.work, acc, x), ";\n");
   for (size_t k = over.size(); k-- > 0;) {
     std::string head = loop_head(over[k]);
     if (k + 1 == over.size()) {
@@ -489,7 +471,7 @@ void RowPrinter::prepare_row(int v) {
   std::string range = clipped(u);
   open_loop({lane_});
   std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
-  loops_.back().text += str(at, " = ", combined(u.reduce, u.work, at, x), ";\n");
+  loops_.back().text += str(at, " = ", c_combined(u.reduce, u.work, at, x), ";\n");
   std::string lane = iterator_name(lane_);
   std::string head = range.empty() ? lane_head()
                                    : str(range, "for (int64_t ", lane, " = in0; ", lane,
