@@ -63,16 +63,22 @@ Plan on_reference(const Graph& g, const Plan& plan, const char* reason) {
   return without_kernels(g, plan, kernels, reason);
 }
 
+// What is accepted of kernels that compute plain sums.
+constexpr double kPlainSums = 1e-5;
+double checked_accuracy(const CompileFlowOptions& options) {
+  return options.accuracy > 0 ? options.accuracy : kPlainSums;
+}
+
 // On random inputs; on those that are there where random ones do not serve, because they cannot be
 // drawn or the program refuses them.
 KernelChecks check_somehow(const Graph& g, const CpuProgram& compiled,
                            const CompileFlowOptions& options) {
   try {
-    return check_kernels(g, compiled, random_inputs(g, options.seed), options.accuracy);
+    return check_kernels(g, compiled, random_inputs(g, options.seed), checked_accuracy(options));
   } catch (const Error&) {
     if (options.inputs.empty()) throw;
   }
-  return check_kernels(g, compiled, options.inputs, options.accuracy);
+  return check_kernels(g, compiled, options.inputs, checked_accuracy(options));
 }
 
 // Checks every kernel; those that fail are replaced in the plan, by the plain template or, if it is

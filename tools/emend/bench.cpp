@@ -15,9 +15,11 @@
 #include "fallbacks.h"
 #include "how.h"
 #include "interruption.h"
+#include "kernels/nest.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
 #include "pipeline/memory_limit.h"
+#include "run/machine.h"
 #include "run/measure.h"
 #include "run/onednn.h"
 #include "serve.h"
@@ -40,7 +42,8 @@ struct Options {
 // A model on a target, ready to run.
 struct Entry {
   std::string path, target;
-  Graph graph;  // as the file has it: what results are compared with
+  bool strict = false;  // kernels lose no more than plain sums do
+  Graph graph;          // as the file has it: what results are compared with
   std::vector<Value> inputs;
   std::optional<CpuProgram> program;  // none: the reference runs it
   std::function<std::vector<Value>()> run;
@@ -83,6 +86,11 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
   options.cpu.compile.monitor = globals.monitor;
   options.memory = o.memory;
   options.inputs = e.inputs;
+  if (e.strict) {
+    options.accuracy = 0;
+  } else if (double asked = o.how.options(globals).accuracy; asked > 0) {
+    options.accuracy = asked;
+  }
   if (o.tune) options.prices = price_list(globals);
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
@@ -90,10 +98,10 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
   e.timed = e.program->is_plain() ? run_in_place(*e.program, e.inputs) : e.run;
 }
 
-Entry prepare(const std::string& path, const std::string& target, const Options& o,
+Entry prepare(const std::string& path, const std::string& target, bool strict, const Options& o,
               const Globals& globals) {
   Device device = device_of(target);
-  Entry e{.path = path, .target = target};
+  Entry e{.path = path, .target = target, .strict = strict};
   GivenInputs given(o.inputs, {});
   auto phase = [&](const char* name, const std::function<void()>& work) {
     globals.monitor.tell({name});
@@ -103,6 +111,7 @@ Entry prepare(const std::string& path, const std::string& target, const Options&
                   Graph better;
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   auto how = o.how.options(globals);
+                  if (how.accuracy == 0 && !strict) how.accuracy = OptimizeOptions().accuracy;
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
                   phase("simplify", [&] { better = optimized(e.graph, how); });
                   require_memory(e.graph);
@@ -127,17 +136,34 @@ double peak_memory_bytes() {
 struct StepTime {
   std::string label, how;
   double ms, share;
+  double of_flops, of_bandwidth;  // that this machine has; kernels may need less than plain sums do
 };
+
+// Operations of the plain sums, bytes of all operands and results.
+std::pair<double, double> work_of(const Program& p, const Step& step) {
+  double bytes = 0;
+  for (const auto& list : {step.loads, step.stores}) {
+    for (BufferId b : list) bytes += static_cast<double>(p.buffers[b].bytes);
+  }
+  if (step.kind != Step::Kind::launch) return {0, bytes};
+  auto nest = nest_of(step.computes);
+  return {nest ? operation_count(*nest) : 0, bytes};
+}
 
 // Slowest first.
 std::vector<StepTime> step_times(const Entry& e) {
   auto runs = static_cast<int>(std::clamp<size_t>(e.timing.ms.size(), 2, 20));
   auto seconds = e.program->step_seconds(e.inputs, runs);
   double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  MachineRates rates = machine_rates(cache_folder());
+  double threads = thread_count();
   std::vector<StepTime> times;
   for (size_t s = 0; s < seconds.size(); ++s) {
     const Step& step = e.program->program().steps[s];
-    times.push_back({step.label, step.how, seconds[s] * 1e3, seconds[s] / all});
+    auto [operations, bytes] = work_of(e.program->program(), step);
+    times.push_back({step.label, step.how, seconds[s] * 1e3, seconds[s] / all,
+                     operations / (seconds[s] * rates.flops * threads),
+                     bytes / (seconds[s] * rates.bytes * threads)});
   }
   std::stable_sort(times.begin(), times.end(),
                    [](const StepTime& a, const StepTime& b) { return a.ms > b.ms; });
@@ -154,6 +180,7 @@ Json facts_of(const Entry& e) {
   Json j = Json::object();
   j["path"] = e.path;
   j["target"] = e.target;
+  j["strict"] = e.strict;
   j["median_ms"] = e.timing.median_ms();
   j["p10_ms"] = e.timing.quantile_ms(0.1);
   j["p90_ms"] = e.timing.quantile_ms(0.9);
@@ -194,6 +221,8 @@ Json steps_json(const std::vector<StepTime>& times) {
     j["kernel"] = t.how;
     j["ms"] = t.ms;
     j["share"] = t.share;
+    j["share_of_flops"] = t.of_flops;
+    j["share_of_bandwidth"] = t.of_bandwidth;
   }
   return list;
 }
@@ -218,7 +247,7 @@ std::string error_text(const Accuracy& a) {
 
 void print_table(const std::vector<Entry>& entries, const Entry* against) {
   size_t width = 5;
-  for (const Entry& e : entries) width = std::max(width, e.path.size());
+  for (const Entry& e : entries) width = std::max(width, e.path.size() + (e.strict ? 9 : 0));
   auto row = [&](const std::string& path, const std::vector<std::string>& cells) {
     std::cout << std::left << std::setw(static_cast<int>(width)) << path << std::right;
     for (const auto& c : cells) std::cout << std::setw(11) << c;
@@ -236,7 +265,7 @@ void print_table(const std::vector<Entry>& entries, const Entry* against) {
                                       str(t.ms.size()),
                                       error_text(e.accuracy)};
     if (against) cells.push_back(fixed(against->timing.median_ms() / t.median_ms(), 2) + "x");
-    row(e.path, cells);
+    row(e.path + (e.strict ? " (strict)" : ""), cells);
   }
   for (const Entry& e : entries) {
     if (!e.accuracy.known) std::cout << e.path << ": not checked: " << e.accuracy.reason << '\n';
@@ -256,6 +285,16 @@ void print_memory(const std::vector<Entry>& entries, double peak) {
   std::cout << "peak memory of the process: " << bytes_text(peak) << '\n';
 }
 
+// Each strict entry stands before its twin.
+void print_price_of_strictness(const std::vector<Entry>& entries) {
+  for (size_t i = 0; i + 1 < entries.size(); ++i) {
+    if (!entries[i].strict || entries[i + 1].strict) continue;
+    double strict = entries[i].timing.median_ms(), free = entries[i + 1].timing.median_ms();
+    std::cout << entries[i].path << ": strict kernels take " << ms_text(strict) << " ms, others "
+              << ms_text(free) << " ms: strictness costs " << fixed(strict / free, 2) << "x\n";
+  }
+}
+
 // What --tune let run against each other.
 void print_plans(const std::vector<Entry>& entries) {
   for (const Entry& e : entries) {
@@ -272,10 +311,14 @@ void print_plans(const std::vector<Entry>& entries) {
 }
 
 void print_steps(const Entry& e, const std::vector<StepTime>& times) {
-  std::cout << "steps of " << e.path << "\n         ms   share  what\n";
+  std::cout << "steps of " << e.path
+            << "; of the FMA peak by the operations of plain sums, of the shared cache by bytes\n"
+               "         ms   share   FMA  cache  what\n";
   for (const StepTime& t : times)
-    std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << "%  "
-              << printable(t.label) << (t.how.empty() ? "" : ": ") << t.how << '\n';
+    std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << '%'
+              << std::setw(5) << fixed(t.of_flops * 100, 0) << '%' << std::setw(6)
+              << fixed(t.of_bandwidth * 100, 0) << "%  " << printable(t.label)
+              << (t.how.empty() ? "" : ": ") << t.how << '\n';
 }
 
 void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {
@@ -289,8 +332,14 @@ int bench(const Options& o, const Globals& globals) {
   std::vector<std::string> paths = o.models;
   if (!o.against.empty()) paths.insert(paths.begin(), o.against);
   std::vector<Entry> entries;
+  bool strict = o.how.accuracy == "strict";
   for (const auto& path : paths) {
-    for (const auto& target : o.targets) entries.push_back(prepare(path, target, o, globals));
+    for (const auto& target : o.targets) {
+      entries.push_back(prepare(path, target, strict, o, globals));
+      // What strictness costs is measured in the same run.
+      if (strict && !o.serve && device_of(target) == Device::cpu)
+        entries.push_back(prepare(path, target, false, o, globals));
+    }
   }
   if (o.serve && entries.size() != 1) throw UsageError{"--serve takes one model and one target"};
   if (o.serve) return serve(entries[0].graph, entries[0].run, entries[0].compile_s);
@@ -322,6 +371,7 @@ int bench(const Options& o, const Globals& globals) {
     print_table(entries, against);
     print_memory(entries, peak);
     print_plans(entries);
+    print_price_of_strictness(entries);
   }
   for (const Entry& e : entries) {
     Json& j = facts["models"].push(facts_of(e));

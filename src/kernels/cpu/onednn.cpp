@@ -394,8 +394,10 @@ std::vector<Candidate> matmul_candidates(const Wanted& wanted, const Target& tar
                     static_cast<double>(g->k) * columns;
   double idle = target.threads / static_cast<double>(parts);
   double calls = std::ceil(static_cast<double>(std::max(parts, g->batch)) / target.threads);
-  double seconds =
-      target.launch_s + kCall_s * calls + idle * operations / (target.peak_flops * kShareOfPeak);
+  auto bytes = 4.0 * static_cast<double>(g->batch * g->k * g->n);
+  double seconds = target.launch_s + kCall_s * calls +
+                   idle * std::max(operations / (target.peak_flops * kShareOfPeak),
+                                   bytes / target.memory_bandwidth());
   return {{.kernel = "onednn_matmul",
            .config = to_attrs(Config{parts, constant}),
            .layouts = wanted.layouts,

@@ -79,9 +79,8 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   // Streams and sums run at once, but for a part.
   double task = std::max(sums, stream) + 0.1 * std::min(sums, stream) + in + out + again;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
-  // Other layers' weights have come in between: these are read from main memory, while computing.
-  constexpr double kMeanwhile = 0.6;
-  return target.launch_s + std::max(rounds * task * cycle_s, all_u / (target.bandwidth * kMeanwhile));
+  // Other layers' weights have come in between: these are read from main memory.
+  return target.launch_s + std::max(rounds * task * cycle_s, all_u / target.memory_bandwidth());
 }
 
 // Errors grow by what the matrices amplify, and with the root of the sum's length: within a third
