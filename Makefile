@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench bench-memory install asan format check-format clean help
+.PHONY: build demo test bench bench-kernels bench-memory install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -28,6 +28,10 @@ test:  ## install what is missing, build and run every test and check
 bench: build  ## race the zoo against onnxruntime, openvino and torch.compile (some: MODELS="resnet18 bert_base"; ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/compare.py $(MODELS) $(ARGS)
+
+bench-kernels: build  ## race single kernels against onnxruntime and openvino (some: KERNELS="3x3 product"; ARGS=--help)
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/kernels.py $(KERNELS) $(ARGS)
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)

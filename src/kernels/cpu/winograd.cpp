@@ -166,6 +166,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     if (some.size() > kKept) some.resize(kKept);
     all.insert(all.end(), some.begin(), some.end());
   }
+  std::ranges::stable_sort(all, {}, &Candidate::estimate_s);
   for (Candidate& c : all) {
     auto f = c.config.as<WinogradConfig>();
     auto packing = packed_weights(*r, group, f, WinogradSizes(*r, f, target));
