@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fuse/fuse.h"
 #include "ops/build.h"
 #include "ops/families.h"
@@ -29,7 +31,9 @@ Made copy_node(GraphBuilder& b, const Graph& g, NodeId n, const std::vector<Made
     types.push_back(g.type(a));
   }
   const OpDef& def = op_def(node);
-  if (def.kind == Kind::composite && def.expand && !def.means && !def.eval) {
+  auto is_tuple = [](const Type& t) { return t.kind == Type::Kind::tuple; };
+  if (def.name == "tuple" && std::ranges::none_of(types, is_tuple)) return args;
+  if (def.expand && !def.means && !def.eval && def.body.empty()) {
     std::vector<Made> results;
     copy_into(b, expansion(def, node.attrs, types), args, results);
     Made items;
@@ -60,7 +64,10 @@ Graph decomposed(const Graph& g) {
   for (const auto& i : g.inputs) inputs.push_back(b.input(i.name, g.type(i.node), i.donated));
   std::vector<Made> outputs;
   copy_into(b, g, inputs, outputs);
-  for (size_t o = 0; o < g.outputs.size(); ++o) b.output(g.outputs[o].name, outputs[o][0]);
+  for (size_t o = 0; o < g.outputs.size(); ++o) {
+    const Made& items = outputs[o];
+    b.output(g.outputs[o].name, items.size() == 1 ? items[0] : b.op("tuple", items));
+  }
   return std::move(b).build();
 }
 

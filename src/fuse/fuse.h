@@ -6,7 +6,8 @@
 
 namespace emend {
 
-// Composites replaced by what they stand for, down to operators with a meaning of their own.
+// Composites replaced by what they stand for, down to operators with a meaning of their own, and
+// tuples by their items.
 Graph decomposed(const Graph& g);
 
 struct FuseOptions {

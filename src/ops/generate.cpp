@@ -145,16 +145,24 @@ std::vector<OpDef> generate_ops() {
          if (!axis) return fail("iota: ", axis.error());
          return Type::tensor(a.dtype, a.shape);
        },
-       .expand =
-           [](GraphBuilder& b, const Iota& a, Args) {
+       .means =
+           [](const Iota& a, Types) {
              auto rank = static_cast<int64_t>(a.shape.size());
-             auto axis = static_cast<size_t>(normal_axis(a.axis, rank).value_or_throw());
-             int64_t inner = count(std::span(a.shape).subspan(axis + 1));
-             return b.constant(generated(a.dtype, a.shape, [&](std::byte* out, size_t i) {
-               auto at = static_cast<int64_t>(i) / inner % a.shape[axis];
-               store_real(a.dtype, out, i, static_cast<double>(at));
-             }));
+             Meaning m;
+             m.out = a.shape;
+             m.body = iter(static_cast<int>(normal_axis(a.axis, rank).value_or_throw()));
+             return m;
            },
+       .expand =  // for formats that have no such operator
+       [](GraphBuilder& b, const Iota& a, Args) {
+         auto rank = static_cast<int64_t>(a.shape.size());
+         auto axis = static_cast<size_t>(normal_axis(a.axis, rank).value_or_throw());
+         int64_t inner = count(std::span(a.shape).subspan(axis + 1));
+         return b.constant(generated(a.dtype, a.shape, [&](std::byte* out, size_t i) {
+           auto at = static_cast<int64_t>(i) / inner % a.shape[axis];
+           store_real(a.dtype, out, i, static_cast<double>(at));
+         }));
+       },
        .onnx = {{.type = "Range", .since = 11, .lower = range_lower, .lower_only = true},
                 {.type = "EyeLike", .since = 9, .lower = eye_lower, .lower_only = true},
                 window_row("HannWindow", 0.5, 0.5, 0),

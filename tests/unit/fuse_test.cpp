@@ -347,6 +347,25 @@ TEST(Fuse, GroupsComputeWhatTheProgramDoes) {
   }
 }
 
+// Tuples are their items: nothing of a split, or of an operator with several results, is the
+// host's.
+TEST(Fuse, TuplesAreTakenApart) {
+  Graph g = parse_graph(R"(graph(x: f32[4,6]) {
+    %1 = split[axis=1, sizes=[2,4]](x)
+    %2 = iota[shape=[4,2], dtype=f32]()
+    return a = add(get[index=0](%1), %2), b = relu(get[index=1](%1))
+  })");
+  Graph plain = decomposed(g);
+  Partition p = fuse(plain);
+  check_partition(plain, p);
+  for (const NodeGroup& group : p.groups) EXPECT_FALSE(group.host) << print(plain, p);
+  std::vector<double> values(24);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) - 9;
+  std::vector<Value> in{Tensor::of_reals(DType::f32, {4, 6}, values)};
+  std::vector<Value> whole = evaluate(g, in), parts = evaluate_groups(plain, p, in);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].tensor, parts[i].tensor);
+}
+
 TEST(Fuse, EveryModelOfTheZooIsCovered) {
   for (const ZooEntry& entry : zoo()) {
     SCOPED_TRACE(entry.name);
