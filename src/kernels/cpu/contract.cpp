@@ -40,10 +40,10 @@ std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph&
 }
 
 // Buffers of a task should stay in the second-level cache, and must find room on the stack.
-constexpr int64_t kTaskFloats = 192 << 10, kMostFloats = 512 << 10;
+constexpr int64_t kTaskFloats = 160 << 10, kMostFloats = 512 << 10;
 
 int64_t task_floats(const ContractPlan& p) {
-  return p.task_rows() * p.sums_step() + p.held +
+  return p.task_rows() * p.sums_step() * (p.along_scalar ? 2 : 1) + p.held +
          (p.panels_ahead ? 0 : p.task_columns() * p.pass_depth());
 }
 
@@ -60,7 +60,12 @@ class Estimate {
 
   double seconds() const {
     double rate = target_.peak_flops / (2 * real(p_.width) * target_.threads);
-    return target_.launch_s + (busiest_thread() + packing() / target_.threads) / rate;
+    double computing = (busiest_thread() + packing() / target_.threads) / rate;
+    double weights = 0;
+    if (p_.panels_ahead) weights += real(p_.vector.extent);
+    if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
+    double reading = 4 * weights * real(c_.batches * c_.depth) / target_.memory_bandwidth();
+    return target_.launch_s + std::max(computing, reading);
   }
 
  private:
@@ -85,7 +90,9 @@ class Estimate {
     constexpr int64_t kLineBytes = 64, kSetsBytes = 4096, kWays = 8;
     int64_t apart = std::gcd(4 * p_.row_step, kSetsBytes);
     int64_t sets = kSetsBytes / std::max(apart, kLineBytes);
-    return rows > kWays * sets ? 4 : rows > 6 * sets ? 1.015 : rows > 5 * sets ? 1.01 : 1;
+    if (rows > kWays * sets) return 4;
+    constexpr double kCrowded = 0.004;  // for every line more than half of a set
+    return 1 + kCrowded * std::max(0.0, real(rows) / real(sets) - real(kWays) / 2);
   }
 
   double task(int64_t rows, int64_t columns) const {
@@ -96,24 +103,33 @@ class Estimate {
              (last_vectors ? tile(r, last_vectors) : 0);
     };
     double work = real(blocks_m) * row_of_tiles(p_.mr) + (last_rows ? row_of_tiles(last_rows) : 0);
-    // Panels come from far away.
-    constexpr double kPanel = 0.02;
-    if (p_.panels_ahead) work += kPanel * real(c_.depth * columns);
+    // Panels come from far away, again for every task of other rows.
+    double again = 1 - 1 / real(p_.tasks_m);
+    if (p_.panels_ahead) work += far(p_.vector) * again * real(c_.depth * columns);
     return work + far_rows(rows, columns) + epilogue(rows, columns);
+  }
+
+  // An element of a constant that is read again: the last cache may not hold all of them.
+  double far(const Side& side) const {
+    constexpr double kShared = 0.02, kMemory = 0.3, kHeld = 16e6;  // bytes
+    return 4 * real(c_.batches * c_.depth * side.extent) > kHeld ? kMemory : kShared;
   }
 
   // Rows that the second-level cache does not hold are read again for every panel.
   double far_rows(int64_t rows, int64_t columns) const {
-    constexpr double kCached = 600e3, kWait = 0.01;  // bytes; per element
+    constexpr double kCached = 450e3, kWait = 0.01;  // bytes; per element
     double elements = real(rows * c_.depth);
-    return 4 * elements > kCached ? elements * real(blocks(columns, p_.nr)) * kWait : 0;
+    if (p_.held || 4 * elements < kCached) return 0;
+    double each = p_.rows == Rows::ahead ? far(p_.scalar) : kWait;
+    return elements * real(blocks(columns, p_.nr)) * each;
   }
 
   double epilogue(int64_t rows, int64_t columns) const {
-    constexpr double kTask = 200, kLine = 40, kElement = 0.3, kTurned = 0.8;
+    constexpr double kTask = 200, kLine = 40, kElement = 0.3, kTurned = 0.8, kFar = 0.2;
+    constexpr int64_t kNear = 48 << 10;  // sums
     int64_t lines = p_.along_scalar ? columns : rows;
-    return kTask + real(lines) * kLine +
-           real(rows * columns) * (p_.along_scalar ? kTurned : kElement);
+    double each = (p_.along_scalar ? kTurned : kElement) + (rows * columns > kNear ? kFar : 0);
+    return kTask + real(lines) * kLine + real(rows * columns) * each;
   }
 
   double busiest_thread() const {

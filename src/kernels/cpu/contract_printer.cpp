@@ -11,111 +11,9 @@
 namespace emend {
 namespace {
 
-constexpr int64_t kDepth = 384;  // k's of one pass over panels that are packed
-constexpr int64_t kLine = 16;    // floats of a cache line
-
-// The stride of a side's elements, numbered; none if it has more than one.
-std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Linear& at) {
-  std::optional<int64_t> step;
-  int64_t extent = 1;
-  for (size_t i = s.iterators.size(); i-- > 0;) {
-    int a = s.iterators[i];
-    if (c.nest.math.extent(a) == 1) continue;
-    int64_t own = *c.nest.math.stride(at, a);
-    if (step && own != *step * extent) return std::nullopt;
-    if (!step) step = own;
-    extent *= c.nest.math.extent(a);
-  }
-  return step.value_or(0);
-}
-
-std::optional<int64_t> side_step(const Contraction& c, const Side& s) {
-  return side_step(c, s, c.load(s).at);
-}
-
-int64_t k_stride(const Contraction& c, const Side& s) {
-  return *c.nest.math.stride(c.load(s).at, c.k.back());
-}
-
-// Rows an odd number of lines apart meet in no set of the cache more often than they must.
-int64_t padded_row(int64_t depth) {
-  return (blocks(depth, kLine) | 1) * kLine;
-}
-
 std::string at_most(const std::string& x, int64_t limit) {
   return str("(", x, " < ", limit, " ? ", x, " : ", limit, ")");
 }
-
-}  // namespace
-
-// One stride along k, but for the outermost k, which is then taken one at a time.
-bool can_be_direct(const Contraction& c, const Side& s) {
-  return c.load(s).bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
-}
-
-bool can_be_copied(const Contraction& c, const Side& s) {
-  return c.load(s).bounds.empty() && k_stride(c, s) == 1;
-}
-
-int64_t ContractPlan::sums_step() const {
-  return config.blocks_n == 1 ? nr : padded_row(task_columns());
-}
-
-void ContractPlan::cut(int64_t rows_, int64_t columns) {
-  config.blocks_m = rows_;
-  config.blocks_n = columns;
-  tasks_m = blocks(blocks_m, rows_);
-  tasks_n = blocks(blocks_n, columns);
-  held = rows == Rows::copied   ? task_rows() * row_step
-         : rows == Rows::packed ? task_rows() * pass_depth()
-                                : 0;
-}
-
-ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
-                           bool rows_ahead, const Target& target) {
-  ContractPlan p;
-  p.config = config;
-  p.scalar = config.swapped ? c.second : c.first;
-  p.vector = config.swapped ? c.first : c.second;
-  p.panels_ahead = panels_ahead;
-  p.rows = rows_ahead                   ? Rows::ahead
-           : config.copied              ? Rows::copied
-           : can_be_direct(c, p.scalar) ? Rows::direct
-                                        : Rows::packed;
-  p.width = target.vector_bytes / 4;
-  p.mr = config.rows;
-  p.nr = config.vectors * p.width;
-  p.blocks_m = blocks(p.scalar.extent, p.mr);
-  p.blocks_n = blocks(p.vector.extent, p.nr);
-  p.outer = c.nest.math.extent(c.k[0]);
-  p.inner = c.depth / p.outer;
-  p.step = p.outer;
-  if (p.rows == Rows::direct && c.k.size() == 2) {
-    p.step = 1;
-  } else if ((!panels_ahead || p.rows == Rows::packed) && c.depth > 2 * kDepth) {
-    p.step = std::max<int64_t>(1, kDepth / p.inner);
-  }
-  p.row_step = 1;
-  p.k_step = p.mr;
-  if (p.rows == Rows::direct) {
-    auto step = side_step(c, p.scalar);
-    p.pointers = !step;
-    p.row_step = step ? *step : *c.nest.math.stride(c.load(p.scalar).at, p.scalar.iterators.back());
-    p.k_step = k_stride(c, p.scalar);
-  } else if (p.rows == Rows::copied) {
-    p.row_step = padded_row(p.pass_depth());
-    p.k_step = 1;
-  }
-  p.cut(config.blocks_m, config.blocks_n);
-  p.turns_panels = !panels_ahead && c.load(p.vector).bounds.empty() && side_step(c, p.vector) &&
-                   *side_step(c, p.vector) != 1 && k_stride(c, p.vector) == 1 &&
-                   p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) >= p.width;
-  int last = c.nest.space.empty() ? -1 : c.nest.space.back();
-  p.along_scalar = !p.scalar.iterators.empty() && p.scalar.iterators.back() == last;
-  return p;
-}
-
-namespace {
 
 class ContractPrinter {
  public:
@@ -172,20 +70,41 @@ class ContractPrinter {
     return str("ENTRY_tile", rows, "x", vectors);
   }
 
-  // Panels made ahead come from far away: while the rows of one are gone through, the next is
-  // fetched, a line for every so many k's. Else lines of the result are, before they are written.
+  // What a tile fetches beside its work, a line for every so many k's. Panels made ahead come from
+  // far away: the next one, while the rows of one are gone through. Else the next rows, if they are
+  // long and lie one after the other, or the lines of the result, before they are written.
+  enum class Fetched : uint8_t { nothing, panel, rows, result };
+
+  Fetched fetched() const {
+    if (p_.panels_ahead) return Fetched::panel;
+    if (!p_.one_pass()) return Fetched::nothing;
+    bool in_line = p_.rows == Rows::direct && !p_.pointers && p_.k_step == 1 &&
+                   p_.row_step == c_.depth && c_.depth > p_.vector.extent;
+    return in_line ? Fetched::rows : result_step() ? Fetched::result : Fetched::nothing;
+  }
+
   Tile::Fetch fetch() const {
-    Tile::Fetch f;
-    if (p_.panels_ahead) {
-      int64_t wanted = p_.config.blocks_m * kLine / p_.nr;
-      for (f.every = 1; 2 * f.every <= std::min<int64_t>(wanted, 8);) f.every *= 2;
-    } else if (auto step = result_step(); step && p_.one_pass()) {
-      f = {.every = std::min<int64_t>(c_.depth / p_.mr, 8),
-           .lines = blocks(p_.nr, kLine),
-           .step = *step * 4,
-           .to_write = true};
+    auto power = [](int64_t below) {
+      int64_t every = 1;
+      while (2 * every <= std::min<int64_t>(below, 8)) every *= 2;
+      return every;
+    };
+    switch (fetched()) {
+      case Fetched::panel:
+        return {.every = power(p_.config.blocks_m * kLineFloats / p_.nr)};
+      case Fetched::rows: {
+        int64_t lines = blocks(p_.mr, kLineFloats);
+        return {.every = power(kLineFloats / p_.mr), .lines = lines, .step = lines * 64};
+      }
+      case Fetched::result:
+        return {.every = std::min<int64_t>(c_.depth / p_.mr, 8),
+                .lines = blocks(p_.nr, kLineFloats),
+                .step = *result_step() * 4,
+                .to_write = true};
+      case Fetched::nothing:
+        break;
     }
-    return f;
+    return {};
   }
 
   // From one row of the result to the next, if columns are neighbours there.
@@ -248,7 +167,6 @@ class ContractPrinter {
       text += str("const float* const v = panels + (bn - bn0) * depth * ", p_.nr, ";\n");
     }
     text += "for (int64_t bm = bm0; bm < bm1; ++bm) {\n";
-    text += next();
     std::string s;
     int load = c_.load(p_.scalar).buffer;
     switch (p_.rows) {
@@ -267,20 +185,23 @@ class ContractPrinter {
         s = str("rows_ + (bm - bm0) * depth * ", p_.mr);
         break;
     }
-    return text + call_tile(s) + "}\n}\n}\n";
+    return text + next() + call_tile(s) + "}\n}\n}\n";
   }
 
   // Where the tile starts to fetch.
   std::string next() const {
     Tile::Fetch f = fetch();
     if (!f.every) return "";
-    if (f.to_write) {
-      const Linear& at = c_.nest.stores[0].at;
+    if (fetched() == Fetched::rows) {
+      return str("const char* const next = (const char*)(rows + (bn == bn0 ? ", p_.mr * p_.row_step,
+                 " : 0));\n");
+    }
+    if (fetched() == Fetched::result) {
       std::string text = "const char* next;\n{\n";
       text += declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, ")"));
       text += declare_digits(c_.nest, p_.vector.iterators, str("(bn * ", p_.nr, ")"));
       return str(text, "next = (const char*)(y", c_.nest.stores[0].buffer, " + ",
-                 c_.nest.math.text(at, iterator_name), ");\n}\n");
+                 c_.nest.math.text(c_.nest.stores[0].at, iterator_name), ");\n}\n");
     }
     int64_t panel = 4 * p_.nr;
     return str("const int64_t share = (bm - bm0) * (depth / ", f.every, ") * ", f.step,

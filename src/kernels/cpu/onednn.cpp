@@ -20,6 +20,7 @@ using After = CallEpilogue::Kind;
 
 // Measured: what is reached of the processor's peak, and what a call costs.
 constexpr double kShareOfPeak = 0.97, kShareOfPeakFirst = 0.85, kCall_s = 3e-6;
+constexpr double kShareOfPeakMatmul = 0.93;
 // Few sums per loaded element: bound by what a core reads and writes in its second-level cache.
 constexpr double kShareOfPeakDepthwise = 0.4, kShareOfPeakFewChannels = 0.35;
 
@@ -396,7 +397,7 @@ std::vector<Candidate> matmul_candidates(const Wanted& wanted, const Target& tar
   double calls = std::ceil(static_cast<double>(std::max(parts, g->batch)) / target.threads);
   auto bytes = 4.0 * static_cast<double>(g->batch * g->k * g->n);
   double seconds = target.launch_s + kCall_s * calls +
-                   idle * std::max(operations / (target.peak_flops * kShareOfPeak),
+                   idle * std::max(operations / (target.peak_flops * kShareOfPeakMatmul),
                                    bytes / target.memory_bandwidth());
   return {{.kernel = "onednn_matmul",
            .config = to_attrs(Config{parts, constant}),

@@ -1,0 +1,105 @@
+#include "kernels/cpu/contract_plan.h"
+
+#include <algorithm>
+
+namespace emend {
+namespace {
+
+constexpr int64_t kDepth = 384;  // k's of one pass over panels that are packed
+
+int64_t k_stride(const Contraction& c, const Side& s) {
+  return *c.nest.math.stride(c.load(s).at, c.k.back());
+}
+
+}  // namespace
+
+std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Linear& at) {
+  std::optional<int64_t> step;
+  int64_t extent = 1;
+  for (size_t i = s.iterators.size(); i-- > 0;) {
+    int a = s.iterators[i];
+    if (c.nest.math.extent(a) == 1) continue;
+    int64_t own = *c.nest.math.stride(at, a);
+    if (step && own != *step * extent) return std::nullopt;
+    if (!step) step = own;
+    extent *= c.nest.math.extent(a);
+  }
+  return step.value_or(0);
+}
+
+std::optional<int64_t> side_step(const Contraction& c, const Side& s) {
+  return side_step(c, s, c.load(s).at);
+}
+
+int64_t padded_row(int64_t depth) {
+  return (blocks(depth, kLineFloats) | 1) * kLineFloats;
+}
+
+// One stride along k, but for the outermost k, which is then taken one at a time.
+bool can_be_direct(const Contraction& c, const Side& s) {
+  return c.load(s).bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
+}
+
+bool can_be_copied(const Contraction& c, const Side& s) {
+  return c.load(s).bounds.empty() && k_stride(c, s) == 1;
+}
+
+int64_t ContractPlan::sums_step() const {
+  return config.blocks_n == 1 ? nr : padded_row(task_columns());
+}
+
+void ContractPlan::cut(int64_t rows_, int64_t columns) {
+  config.blocks_m = rows_;
+  config.blocks_n = columns;
+  tasks_m = blocks(blocks_m, rows_);
+  tasks_n = blocks(blocks_n, columns);
+  held = rows == Rows::copied   ? task_rows() * row_step
+         : rows == Rows::packed ? task_rows() * pass_depth()
+                                : 0;
+}
+
+ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
+                           bool rows_ahead, const Target& target) {
+  ContractPlan p;
+  p.config = config;
+  p.scalar = config.swapped ? c.second : c.first;
+  p.vector = config.swapped ? c.first : c.second;
+  p.panels_ahead = panels_ahead;
+  p.rows = rows_ahead                   ? Rows::ahead
+           : config.copied              ? Rows::copied
+           : can_be_direct(c, p.scalar) ? Rows::direct
+                                        : Rows::packed;
+  p.width = target.vector_bytes / 4;
+  p.mr = config.rows;
+  p.nr = config.vectors * p.width;
+  p.blocks_m = blocks(p.scalar.extent, p.mr);
+  p.blocks_n = blocks(p.vector.extent, p.nr);
+  p.outer = c.nest.math.extent(c.k[0]);
+  p.inner = c.depth / p.outer;
+  p.step = p.outer;
+  if (p.rows == Rows::direct && c.k.size() == 2) {
+    p.step = 1;
+  } else if ((!panels_ahead || p.rows == Rows::packed) && c.depth > 2 * kDepth) {
+    p.step = std::max<int64_t>(1, kDepth / p.inner);
+  }
+  p.row_step = 1;
+  p.k_step = p.mr;
+  if (p.rows == Rows::direct) {
+    auto step = side_step(c, p.scalar);
+    p.pointers = !step;
+    p.row_step = step ? *step : *c.nest.math.stride(c.load(p.scalar).at, p.scalar.iterators.back());
+    p.k_step = k_stride(c, p.scalar);
+  } else if (p.rows == Rows::copied) {
+    p.row_step = padded_row(p.pass_depth());
+    p.k_step = 1;
+  }
+  p.cut(config.blocks_m, config.blocks_n);
+  p.turns_panels = !panels_ahead && c.load(p.vector).bounds.empty() && side_step(c, p.vector) &&
+                   *side_step(c, p.vector) != 1 && k_stride(c, p.vector) == 1 &&
+                   p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) >= p.width;
+  int last = c.nest.space.empty() ? -1 : c.nest.space.back();
+  p.along_scalar = !p.scalar.iterators.empty() && p.scalar.iterators.back() == last;
+  return p;
+}
+
+}  // namespace emend

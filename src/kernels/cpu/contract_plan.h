@@ -1,0 +1,66 @@
+// How a contraction is computed, as numbers: what a configuration of `contract` means for one
+// group. contract.cpp chooses among them, contract_printer.h prints one.
+#pragma once
+
+#include "base/fields.h"
+#include "kernels/cpu/contraction.h"
+#include "kernels/kernel.h"
+
+namespace emend {
+
+struct ContractConfig {
+  bool swapped = false;                // the first factor is the one along the vectors
+  int64_t rows = 8;                    // of a tile
+  int64_t vectors = 2;                 // of a tile, in registers
+  int64_t blocks_m = 1, blocks_n = 1;  // tiles of one task
+  bool copied = false;                 // rows are copied before they are read
+  EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied)
+};
+
+inline int64_t blocks(int64_t extent, int64_t block) {
+  return (extent + block - 1) / block;
+}
+
+enum class Rows : uint8_t { ahead, direct, copied, packed };
+
+// Everything that follows from a configuration.
+struct ContractPlan {
+  ContractConfig config;
+  Side scalar, vector;
+  Rows rows = Rows::packed;
+  bool panels_ahead = false;
+  int64_t width = 16;                          // floats of a register
+  int64_t mr = 8, nr = 32;                     // of a tile
+  int64_t blocks_m = 1, blocks_n = 1;          // of one batch
+  int64_t tasks_m = 1, tasks_n = 1;            // of one batch
+  int64_t inner = 1;                           // k's below the outermost
+  int64_t outer = 1, step = 1;                 // outermost k's: all, and of one pass
+  bool pointers = false;                       // rows have no one stride (but most, row_step)
+  int64_t row_step = 1, k_step = 1, held = 0;  // of rows as tiles see them; floats kept of them
+  bool turns_panels = false;                   // panels are packed by transposing blocks
+  bool along_scalar = false;                   // the epilogue's lanes are rows
+
+  void cut(int64_t rows, int64_t columns);  // blocks of one task
+  bool one_pass() const { return step >= outer; }
+  int64_t pass_depth() const { return step * inner; }
+  int64_t sums_step() const;
+  int64_t task_rows() const { return config.blocks_m * mr; }
+  int64_t task_columns() const { return config.blocks_n * nr; }
+  // Consecutive tasks share columns that had to be packed, else rows.
+  bool rows_first() const { return !panels_ahead; }
+};
+
+bool can_be_direct(const Contraction& c, const Side& s);
+bool can_be_copied(const Contraction& c, const Side& s);
+ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
+                           bool rows_ahead, const Target& target);
+// The stride of a side's elements, numbered, in what it loads or in another tensor; none if it has
+// more than one.
+std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Linear& at);
+std::optional<int64_t> side_step(const Contraction& c, const Side& s);
+// Rows an odd number of lines apart meet in no set of the cache more often than they must.
+int64_t padded_row(int64_t depth);
+
+constexpr int64_t kLineFloats = 16;  // of a cache line
+
+}  // namespace emend
