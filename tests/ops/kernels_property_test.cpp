@@ -164,6 +164,26 @@ NodeId window(GraphBuilder& b, Rng& rng) {
   return b.op("mul", {sums, b.constant(Tensor::of_real(size, DType::f32))});
 }
 
+// One channel per group, or as many of a group as its filters, of one to three dimensions.
+NodeId grouped_conv(GraphBuilder& b, Rng& rng) {
+  auto rank = static_cast<size_t>(rng.between(0, 3) > 0 ? 2 : rng.between(1, 3));
+  int64_t each = int64_t{1} << rng.between(0, 5);
+  int64_t group = each == 1 ? rng.between(2, 75) : rng.between(2, each > 8 ? 3 : 9);
+  Dims x{rng.between(1, 2), group * each}, w{group * each, each}, strides, dilations,
+      pads(2 * rank);
+  for (size_t d = 0; d < rank; ++d) {
+    w.push_back(rng.between(1, rank == 3 || each > 4 ? 3 : each > 1 ? 5 : 7));
+    strides.push_back(rng.between(1, 3));
+    dilations.push_back(rng.between(1, 2));
+    int64_t reach = dilations[d] * (w.back() - 1) + 1;
+    for (size_t end : {d, d + rank}) pads[end] = rng.between(0, reach - 1);
+    x.push_back(rng.between(reach, reach + (rank == 3 ? 5 : 20)));
+  }
+  return b.op(
+      "conv", {b.input("x", f32(x)), b.input("w", f32(w))},
+      Attrs({{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"group", group}}));
+}
+
 NodeId rows(GraphBuilder& b, Rng& rng) {
   Dims shape;
   for (int64_t i = rng.between(1, 3); i > 0; --i) shape.push_back(rng.between(1, 40));
@@ -651,10 +671,11 @@ std::vector<Param> params() {
     for (auto [name, family] :
          {std::pair("matmul", Family(matmul)), std::pair("heads", Family(heads)),
           std::pair("conv", Family(conv)), std::pair("window", Family(window)),
-          std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
-          std::pair("pool", Family(pool)), std::pair("views", Family(views)),
-          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather)),
-          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter))})
+          std::pair("grouped", Family(grouped_conv)), std::pair("rows", Family(rows)),
+          std::pair("leaves", Family(leaves)), std::pair("pool", Family(pool)),
+          std::pair("views", Family(views)), std::pair("pointwise", Family(pointwise)),
+          std::pair("gather", Family(gather)), std::pair("scan", Family(scan)),
+          std::pair("scatter", Family(scatter))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

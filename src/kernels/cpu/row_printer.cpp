@@ -182,6 +182,10 @@ void RowPrinter::store_leaves() {
 
 std::string RowPrinter::lane_head() const {
   std::string i = iterator_name(lane_);
+  if (fixed_ > 0) {
+    return str("#pragma GCC unroll 1\nfor (int64_t lane_ = 0; lane_ < ", fixed_,
+               "; ++lane_) {\nconst int64_t ", i, " = lo + lane_;\n");
+  }
   return str("for (int64_t ", i, " = lo; ", i, " < hi; ++", i, ") {\n");
 }
 
@@ -273,7 +277,9 @@ bool RowPrinter::in_lane_loop() const {
 }
 
 std::string RowPrinter::compute(int v) {
-  if (auto row = rows_.find(v); row != rows_.end() && in_lane_loop()) return row->second;
+  // A row of one point has no loop of its own.
+  if (auto row = rows_.find(v); row != rows_.end() && (lane_ < 0 || in_lane_loop()))
+    return row->second;
   const NestValue& u = value(v);
   std::string name = str("v", v);
   std::string expression;

@@ -24,6 +24,9 @@ class RowPrinter {
 
   // A reduction that others compute: `element` is its value at the lanes' iterator.
   void give(int value, std::string element) { rows_[value] = std::move(element); }
+  // The lanes from `lo` on are always this many: the compiler must neither count them nor, few as
+  // they are, unroll them before it can see that they fill vectors.
+  void fix_lanes(int64_t count) { fixed_ = count; }
   // Statements that assume: iterators of the space other than the lanes and those that leaf
   // reductions run over are variables, the lanes go from `lo` to `hi`, buffers are declared.
   std::string print();
@@ -75,6 +78,7 @@ class RowPrinter {
   const Graph& group_;
   int lane_;
   int64_t longest_;
+  int64_t fixed_ = 0;                    // 0: from lo to hi
   std::vector<std::vector<bool>> free_;  // atoms that each value depends on
   std::vector<int> inner_, leaves_;      // what leaf reductions run over, and they themselves
   std::set<int> kept_;                   // values worth a row

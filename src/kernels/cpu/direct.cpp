@@ -1,0 +1,410 @@
+// Convolutions where they stand: no panels of the input are made. A tile of sums, some columns by
+// some vectors of output channels, stays in registers while the window goes by. Depthwise, and with
+// few channels per group, a vector of input channels is loaded once for all taps that see it, and
+// shuffled inside its register so that every lane meets the channels of its own group; otherwise
+// single inputs are broadcast. Columns whose taps leave the image are tiles of their own, printed
+// without those taps, and windows are cut to the image's rows, so that nothing is tested in a tile.
+// Channels that fill no vector are vectors of half the width, and so on. The sums of a tile go
+// through a buffer in the first-level cache to the rest of the group.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "kernels/cpu/c_code.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/window.h"
+
+namespace emend {
+namespace {
+
+struct Config {
+  int64_t columns = 8;  // of a tile
+  int64_t vectors = 1;  // of a tile
+  int64_t chunks = 1;   // of lanes; a task is a row of one chunk
+  EMEND_FIELDS(columns, vectors, chunks)
+};
+
+constexpr int64_t kUnrolled = 4;  // channels of a broadcast input that are not worth a loop
+
+int64_t blocks(int64_t extent, int64_t block) {
+  return (extent + block - 1) / block;
+}
+
+// Vectors of one block of lanes: full ones, then halves for what is left.
+struct Piece {
+  int64_t first = 0, width = 0;
+};
+std::vector<Piece> pieces(int64_t lanes, int64_t width) {
+  std::vector<Piece> all;
+  for (int64_t at = 0; at < lanes; at += all.back().width) {
+    auto left = static_cast<uint64_t>(lanes - at);
+    all.push_back({at, std::min(width, static_cast<int64_t>(std::bit_floor(left)))});
+  }
+  return all;
+}
+
+class DirectPrinter {
+ public:
+  DirectPrinter(const Window& window, const Graph& group, const Config& config,
+                const Target& target)
+      : w_(window), group_(group), config_(config), width_(target.vector_bytes / 4) {
+    block_ = config.vectors * width_;
+  }
+
+  KernelCode print() {
+    int64_t full = w_.lanes() / block_, all = blocks(w_.lanes(), block_);
+    int64_t each = blocks(all, config_.chunks), rows = w_.row_count();
+    std::string body = rows_text();
+    if (full > 0) {
+      body += str("for (int64_t block = chunk * ", each, "; block < ", full,
+                  " && block < (chunk + 1) * ", each, "; ++block) {\n", block_text(block_), "}\n");
+    }
+    if (full < all) {
+      body += str("if (chunk == ", full / each, ") {\nconst int64_t block = ", full, ";\n",
+                  block_text(w_.lanes() - full * block_), "}\n");
+    }
+    std::string text =
+        types() + tiles_ +
+        "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
+        declare_buffers(group_);
+    text +=
+        str("float sums[", config_.columns * block_, "] __attribute__((aligned(64)));\n",
+            "for (int64_t task = first; task < last; ++task) {\n", "const int64_t row = task % ",
+            rows, ", chunk = task / ", rows, ";\n", body, "}\n}\n");
+    return named_kernel(std::move(text), rows * blocks(all, each));
+  }
+
+ private:
+  static std::string name(int a) { return iterator_name(a); }
+
+  std::string types() const {
+    std::string text;
+    for (int64_t n = width_; n >= 1; n /= 2) {
+      text += str("typedef float em_v", n, " __attribute__((vector_size(", n * 4,
+                  "), aligned(4), may_alias));\n");
+      if (w_.shuffled && w_.filters > 1 && n >= w_.filters)
+        text += str("typedef int32_t em_i", n, " __attribute__((vector_size(", n * 4, ")));\n");
+    }
+    return text;
+  }
+
+  // Of a row: where it begins in x, and which of the window is inside.
+  std::string rows_text() const {
+    std::string text = declare_digits(w_.nest, w_.rows, "row");
+    Linear at = whole(w_.x.at.constant);
+    for (int a : w_.rows) at = at + term(a, w_.x_stride(a));
+    text += str("const int64_t begin = ", w_.nest.math.text(at, name), ";\n");
+    for (int k : w_.window) {
+      text += str("int64_t from", k, " = 0, to", k, " = ", w_.extent(k), ";\n");
+    }
+    for (const Bound& b : w_.row_bounds()) {
+      for (int k : w_.window) {
+        int64_t step = *w_.nest.math.stride(b.at, k);
+        if (step == 0) continue;
+        text += str("{\nconst int64_t rest = ", w_.nest.math.text(b.at + term(k, -step), name),
+                    ", from = em_ceil_div(-rest, ", step, "), to = em_ceil_div(", b.extent,
+                    " - rest, ", step, ");\nif (from", k, " < from) from", k, " = from;\nif (to", k,
+                    " > to) to", k, " = to;\n}\n");
+      }
+    }
+    return text;
+  }
+
+  // All columns of one block of lanes.
+  std::string block_text(int64_t lanes) {
+    std::string at = "begin";
+    if (w_.shuffled)
+      at += str(" + block * ", block_);
+    else if (w_.group >= 0)
+      at += str(" + block * ", block_, " / ", w_.filters, " * ", w_.group_stride);
+    int64_t count = w_.extent(w_.column), tiles = blocks(count, config_.columns);
+    std::string text =
+        str("const float* const w = x", w_.w.buffer, " + block * ", w_.depth() * block_, ";\n",
+            "for (int64_t tile = 0; tile < ", tiles, "; ++tile) {\n", "const int64_t at = ", at,
+            " + tile * ", config_.columns * w_.x_stride(w_.column), ";\n");
+    // Runs of tiles that are printed alike.
+    std::vector<std::pair<std::string, int64_t>> runs;
+    for (int64_t t = 0; t < tiles; ++t) {
+      std::string function = tile_function(t, lanes);
+      if (runs.empty() || runs.back().first != function) runs.emplace_back(function, 0);
+      runs.back().second = t + 1;
+    }
+    std::string arguments = str("x", w_.x.buffer, ", w, sums, at");
+    for (int k : w_.window) arguments += str(", from", k, ", to", k);
+    for (size_t r = 0; r < runs.size(); ++r) {
+      text += r + 1 < runs.size() ? str("if (tile < ", runs[r].second, ") ") : "";
+      text += str(runs[r].first, "(", arguments, ");\n", r + 1 < runs.size() ? "else " : "");
+    }
+    return text + epilogue(lanes) + "}\n";
+  }
+
+  // The rest of the group for the columns of a tile.
+  std::string epilogue(int64_t lanes) const {
+    int64_t count = w_.extent(w_.column);
+    RowPrinter printer(w_.nest, group_, w_.lane, lanes);
+    printer.give(w_.sum, "tile_row[lane_]");
+    printer.fix_lanes(lanes);
+    std::string end = str("(tile + 1) * ", config_.columns);
+    if (count % config_.columns != 0)
+      end = str("(", end, " < ", count, " ? ", end, " : ", count, ")");
+    return str("const float* tile_row = sums;\nfor (int64_t column = tile * ", config_.columns,
+               "; column < ", end, "; ++column, tile_row += ", block_, ") {\n",
+               w_.column < 0 ? "" : str("const int64_t ", name(w_.column), " = column;\n"),
+               "const int64_t lo = block * ", block_, ";\n", printer.print(), "}\n");
+  }
+
+  // ---- tiles
+
+  struct Tile {
+    std::vector<std::vector<int64_t>> columns;  // per tap, the columns that see it
+    int64_t count = 0;
+    auto operator<=>(const Tile&) const = default;
+  };
+
+  Tile tile_at(int64_t number) const {
+    int64_t first = number * config_.columns;
+    Tile t;
+    t.count = std::min(config_.columns, w_.extent(w_.column) - first);
+    t.columns.resize(static_cast<size_t>(w_.extent(w_.tap)));
+    for (size_t tap = 0; tap < t.columns.size(); ++tap) {
+      for (int64_t c = 0; c < t.count; ++c) {
+        if (w_.inside(first + c, static_cast<int64_t>(tap))) t.columns[tap].push_back(c);
+      }
+    }
+    return t;
+  }
+
+  // The name of the function for a tile, which is printed when it is first wanted.
+  std::string tile_function(int64_t number, int64_t lanes) {
+    Tile tile = tile_at(number);
+    auto [it, fresh] = functions_.try_emplace({tile, lanes}, str("ENTRY_tile", functions_.size()));
+    if (!fresh) return it->second;
+    auto vectors = pieces(lanes, width_);
+    std::string text = str("static inline __attribute__((always_inline)) void ", it->second,
+                           "(const float* restrict x, const float* restrict w, ",
+                           "float* restrict sums, int64_t at");
+    for (int k : w_.window) text += str(", int64_t from", k, ", int64_t to", k);
+    text += ") {\n";
+    each_sum(tile, vectors, [&](int64_t c, size_t v) {
+      text += str("em_v", vectors[v].width, " c", c, "_", v, " = {0};\n");
+    });
+    Linear x_at, w_at;
+    int64_t step = w_.extent(w_.tap) * w_.extent(w_.channel) * block_;
+    for (size_t i = w_.window.size(); i-- > 0;) {
+      x_at = x_at + term(w_.window[i], w_.x_stride(w_.window[i]));
+      w_at = w_at + term(w_.window[i], step);
+      step *= w_.extent(w_.window[i]);
+    }
+    for (int k : w_.window) {
+      text += str("for (int64_t ", name(k), " = from", k, "; ", name(k), " < to", k, "; ++",
+                  name(k), ") {\n");
+    }
+    text += str("const float* const xs = x + (at + ", w_.nest.math.text(x_at, name), ");\n",
+                "const float* const ws = w + (", w_.nest.math.text(w_at, name), ");\n");
+    text += w_.shuffled ? shuffled_sums(tile, vectors) : broadcast_sums(tile, vectors);
+    for (size_t k = 0; k < w_.window.size(); ++k) text += "}\n";
+    each_sum(tile, vectors, [&](int64_t c, size_t v) {
+      text += str("*(em_v", vectors[v].width, "*)(sums + ", c * block_ + vectors[v].first, ") = c",
+                  c, "_", v, ";\n");
+    });
+    tiles_ += text + "}\n";
+    return it->second;
+  }
+
+  static void each_sum(const Tile& tile, const std::vector<Piece>& vectors,
+                       const std::function<void(int64_t, size_t)>& line) {
+    for (int64_t c = 0; c < tile.count; ++c) {
+      for (size_t v = 0; v < vectors.size(); ++v) line(c, v);
+    }
+  }
+
+  // Every vector of inputs is loaded once and multiplied by all taps that see it.
+  std::string shuffled_sums(const Tile& tile, const std::vector<Piece>& vectors) const {
+    int64_t taps = w_.extent(w_.tap), channels = w_.extent(w_.channel);
+    std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> uses;  // place in x: column, tap
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t c : tile.columns[static_cast<size_t>(t)])
+        uses[c * w_.x_stride(w_.column) + t * w_.x_stride(w_.tap)].emplace_back(c, t);
+    }
+    std::string text;
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      text += "{\n";
+      for (int64_t t = 0; t < taps; ++t) {
+        if (tile.columns[static_cast<size_t>(t)].empty()) continue;
+        for (size_t v = 0; v < vectors.size(); ++v) {
+          text += str("const em_v", vectors[v].width, " w", t, "_", v, " = ",
+                      load(vectors[v], "ws", (t * channels + channel) * block_), ";\n");
+        }
+      }
+      size_t number = 0;
+      for (const auto& [place, seen] : uses) {
+        for (size_t v = 0; v < vectors.size(); ++v) {
+          std::string x = str("x", number, "_", v);
+          text += str("const em_v", vectors[v].width, " ", x, " = ",
+                      shuffled(load(vectors[v], "xs", place), vectors[v].width, channel), ";\n");
+          for (auto [c, t] : seen) text += str("c", c, "_", v, " += w", t, "_", v, " * ", x, ";\n");
+        }
+        ++number;
+      }
+      text += "}\n";
+    }
+    return text;
+  }
+
+  static std::string load(const Piece& p, const char* from, int64_t at) {
+    return str("*(const em_v", p.width, "*)(", from, " + ", at + p.first, ")");
+  }
+
+  // In every lane this channel of the lane's own group.
+  std::string shuffled(const std::string& x, int64_t width, int64_t channel) const {
+    if (w_.filters == 1) return x;
+    std::string lanes;
+    for (int64_t l = 0; l < width; ++l)
+      lanes += str(l == 0 ? "" : ", ", l / w_.filters * w_.filters + channel);
+    return str("__builtin_shuffle(", x, ", (em_i", width, "){", lanes, "})");
+  }
+
+  // Weights run along the lanes, inputs are one number for all of them.
+  std::string broadcast_sums(const Tile& tile, const std::vector<Piece>& vectors) const {
+    int64_t channels = w_.extent(w_.channel);
+    bool unrolled = channels <= kUnrolled;
+    std::string text;
+    for (size_t t = 0; t < tile.columns.size(); ++t) {
+      if (tile.columns[t].empty()) continue;
+      auto tap = static_cast<int64_t>(t);
+      for (int64_t k = 0; k < (unrolled ? channels : 1); ++k) {
+        std::string number = unrolled ? str(k) : "k";
+        text += unrolled ? "{\n" : str("for (int64_t k = 0; k < ", channels, "; ++k) {\n");
+        for (size_t v = 0; v < vectors.size(); ++v) {
+          text += str("const em_v", vectors[v].width, " w_", v, " = ",
+                      load(vectors[v], str("ws + ", number, " * ", block_).c_str(),
+                           tap * channels * block_),
+                      ";\n");
+        }
+        for (int64_t c : tile.columns[t]) {
+          std::string x = str("xs[", c * w_.x_stride(w_.column) + tap * w_.x_stride(w_.tap), " + ",
+                              number, " * ", w_.x_stride(w_.channel), "]");
+          for (size_t v = 0; v < vectors.size(); ++v)
+            text += str("c", c, "_", v, " += w_", v, " * ", x, ";\n");
+        }
+        text += "}\n";
+      }
+    }
+    return text;
+  }
+
+  const Window& w_;
+  const Graph& group_;
+  Config config_;
+  int64_t width_ = 16, block_ = 16;
+  std::map<std::pair<Tile, int64_t>, std::string> functions_;
+  std::string tiles_;
+};
+
+double bytes_of(const Graph& group) {
+  double bytes = 0;
+  for (const auto& i : group.inputs) bytes += static_cast<double>(count(group.type(i.node).shape));
+  for (const auto& o : group.outputs) bytes += static_cast<double>(count(group.type(o.node).shape));
+  return bytes * 4;
+}
+
+// Inputs of a tile that are loaded for one step of the window.
+int64_t places(const Window& w, int64_t columns) {
+  std::set<int64_t> all;
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t t = 0; t < w.extent(w.tap); ++t)
+      all.insert(c * w.x_stride(w.column) + t * w.x_stride(w.tap));
+  }
+  return static_cast<int64_t>(all.size());
+}
+
+// In steps of one vector's multiply-add, of which a core does one at a time; constants measured.
+double estimate(const Window& w, const Graph& group, const Config& f, const Target& target) {
+  constexpr double kTile = 12, kSum = 1.5, kLoad = 0.3, kDeep = 6, kTask_s = 8e-9;
+  constexpr double kFirstLevel = 32 << 10, kAgain = 0.25, kNear = 4;
+  int64_t width = target.vector_bytes / 4, block = f.vectors * width;
+  auto number = [](int64_t n) { return static_cast<double>(n); };
+  double products = number(w.depth()) * w.share_inside();
+  double loads = number(w.depth());
+  if (w.shuffled) loads *= number(places(w, f.columns)) / number(w.extent(w.tap)) + 1;
+  double row = 0;
+  for (int64_t at = 0; at < w.lanes(); at += block) {
+    auto vectors = static_cast<double>(pieces(std::min(block, w.lanes() - at), width).size());
+    for (int64_t c = 0; c < w.extent(w.column); c += f.columns) {
+      double sums = vectors * number(std::min(f.columns, w.extent(w.column) - c));
+      // Fewer sums than the pipeline is deep leave it waiting.
+      row += std::max(sums, kDeep) * products + kSum * sums + kLoad * vectors * loads + kTile;
+    }
+  }
+  double step_s = 2 * number(width) * target.threads / target.peak_flops;
+  double tasks = number(w.row_count() * f.chunks), threads = target.threads;
+  double uneven = std::ceil(tasks / threads) / tasks;
+  double seconds = (row * number(w.row_count()) * step_s + tasks * kTask_s) * uneven;
+  // Rows that the next row of a chunk does not find in the first-level cache are fetched again.
+  double bytes = bytes_of(group);
+  double window = number(extent_of(w.nest, w.window));
+  double in =
+      4 * number(count(group.type(group.inputs[static_cast<size_t>(w.x.buffer)].node).shape));
+  if (in / number(w.row_count() * f.chunks) * window > kFirstLevel)
+    bytes += in * kAgain * (window - 1);
+  // Most of it is in caches nearer than the one that the machine's rate is of.
+  return target.launch_s + seconds + bytes / (target.bandwidth * kNear);
+}
+
+std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
+  Graph group = laid_out(wanted.group, wanted.layouts);
+  auto w = window_in(group, wanted.constant, target.vector_bytes / 4);
+  if (!w || w->depth() < 4) return {};
+  for (const NestStore& s : w->nest.stores) {
+    if (w->nest.math.stride(s.at, w->lane) != 1) return {};
+  }
+  int64_t width = target.vector_bytes / 4, registers = target.vector_bytes == 64 ? 32 : 16;
+  int64_t taps = w->shuffled ? w->extent(w->tap) : 1;
+  std::vector<Candidate> all;
+  for (int64_t vectors : {1, 2, 3, 4}) {
+    // A vector that reads one number stays within a group.
+    if (!w->shuffled && w->groups > 1 && w->filters % (vectors * width) != 0) continue;
+    if (vectors > 1 && (vectors - 1) * width >= w->lanes()) continue;
+    for (int64_t columns : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}) {
+      if (columns > w->extent(w->column)) continue;
+      if (columns * vectors + vectors * taps + 2 * vectors > registers) continue;
+      int64_t all_blocks = blocks(w->lanes(), vectors * width);
+      for (int64_t chunks : {int64_t{1}, int64_t{2}, all_blocks}) {
+        if (chunks > all_blocks || (chunks == all_blocks && chunks <= 2 && chunks > 1)) continue;
+        Config f{columns, vectors, chunks};
+        Candidate c{.kernel = "direct", .config = to_attrs(f), .layouts = wanted.layouts};
+        c.estimate_s = estimate(*w, group, f, target);
+        all.push_back(std::move(c));
+      }
+    }
+  }
+  std::ranges::stable_sort(all, {}, &Candidate::estimate_s);
+  if (all.size() > 8) all.resize(8);
+  for (Candidate& c : all) {
+    c.packing.resize(group.inputs.size());
+    c.packing[static_cast<size_t>(w->w.buffer)] =
+        window_packing(*w, group, c.config.as<Config>().vectors * width);
+  }
+  return all;
+}
+
+KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
+  Graph group = laid_out(logical, c.layouts);
+  // The weights are what is packed.
+  std::vector<bool> constant;
+  for (const Graph& p : c.packing) constant.push_back(!p.outputs.empty());
+  Window w = *window_in(group, constant, target.vector_bytes / 4);
+  return DirectPrinter(w, group, c.config.as<Config>(), target).print();
+}
+
+}  // namespace
+
+Kernel direct_kernel() {
+  return {.name = "direct", .candidates = candidates, .emit = emit};
+}
+
+}  // namespace emend
