@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/text.h"
@@ -291,7 +292,8 @@ class DirectPrinter {
           for (size_t v = 0; v < vectors.size(); ++v)
             text += str("c", c, "_", v, " += w_", v, " * ", x, ";\n");
         }
-        text += "}\n";
+        // Inputs that other taps see are read again: kept, they would crowd the sums out.
+        text += unrolled ? "__asm__ volatile(\"\" ::: \"memory\");\n}\n" : "}\n";
       }
     }
     return text;
@@ -322,35 +324,53 @@ int64_t places(const Window& w, int64_t columns) {
   return static_cast<int64_t>(all.size());
 }
 
+// How many steps of the window the next row is away.
+double row_step(const Window& w) {
+  if (w.rows.empty() || w.window.empty() || w.x_stride(w.window.back()) == 0) return 1;
+  return std::max(1.0, static_cast<double>(w.x_stride(w.rows.back())) /
+                           static_cast<double>(w.x_stride(w.window.back())));
+}
+
+// What is lost where inputs push each other out of the first-level cache: columns whose distance is
+// a multiple of its ways' size, or several vectors of columns that are wider still.
+double crowding(const Window& w, const Config& f, int64_t width) {
+  constexpr int64_t kWay = 4096, kWays = 8;
+  int64_t apart = std::gcd(w.x_stride(w.column) * 4, kWay);
+  if (!w.shuffled) return f.columns * apart > kWay * kWays ? 2 : 1;
+  return f.vectors > 1 && f.vectors * width < w.lanes() ? 1.15 : 1;
+}
+
 // In steps of one vector's multiply-add, of which a core does one at a time; constants measured.
 double estimate(const Window& w, const Graph& group, const Config& f, const Target& target) {
   constexpr double kTile = 12, kSum = 1.5, kLoad = 0.3, kDeep = 6, kTask_s = 8e-9;
-  constexpr double kFirstLevel = 32 << 10, kAgain = 0.25, kNear = 4;
+  constexpr double kFirstLevel = 16 << 10, kNear = 4;
   int64_t width = target.vector_bytes / 4, block = f.vectors * width;
   auto number = [](int64_t n) { return static_cast<double>(n); };
   double products = number(w.depth()) * w.share_inside();
   double loads = number(w.depth());
   if (w.shuffled) loads *= number(places(w, f.columns)) / number(w.extent(w.tap)) + 1;
-  double row = 0;
+  double crowd = crowding(w, f, width), row = 0;
   for (int64_t at = 0; at < w.lanes(); at += block) {
     auto vectors = static_cast<double>(pieces(std::min(block, w.lanes() - at), width).size());
     for (int64_t c = 0; c < w.extent(w.column); c += f.columns) {
       double sums = vectors * number(std::min(f.columns, w.extent(w.column) - c));
       // Fewer sums than the pipeline is deep leave it waiting.
-      row += std::max(sums, kDeep) * products + kSum * sums + kLoad * vectors * loads + kTile;
+      row +=
+          std::max(sums, kDeep) * crowd * products + kSum * sums + kLoad * vectors * loads + kTile;
     }
   }
   double step_s = 2 * number(width) * target.threads / target.peak_flops;
   double tasks = number(w.row_count() * f.chunks), threads = target.threads;
   double uneven = std::ceil(tasks / threads) / tasks;
   double seconds = (row * number(w.row_count()) * step_s + tasks * kTask_s) * uneven;
-  // Rows that the next row of a chunk does not find in the first-level cache are fetched again.
+  // Rows that the next row of a chunk does not find in the first-level cache are fetched again, in
+  // pieces unless a tile takes whole columns.
   double bytes = bytes_of(group);
   double window = number(extent_of(w.nest, w.window));
   double in =
       4 * number(count(group.type(group.inputs[static_cast<size_t>(w.x.buffer)].node).shape));
-  if (in / number(w.row_count() * f.chunks) * window > kFirstLevel)
-    bytes += in * kAgain * (window - 1);
+  double again = std::max(0.0, window / row_step(w) - 1) * (block < w.lanes() ? 0.5 : 0.25);
+  if (in / number(w.row_count() * f.chunks) * window > kFirstLevel) bytes += in * again;
   // Most of it is in caches nearer than the one that the machine's rate is of.
   return target.launch_s + seconds + bytes / (target.bandwidth * kNear);
 }
@@ -373,8 +393,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
       if (columns > w->extent(w->column)) continue;
       if (columns * vectors + vectors * taps + 2 * vectors > registers) continue;
       int64_t all_blocks = blocks(w->lanes(), vectors * width);
-      for (int64_t chunks : {int64_t{1}, int64_t{2}, all_blocks}) {
-        if (chunks > all_blocks || (chunks == all_blocks && chunks <= 2 && chunks > 1)) continue;
+      for (int64_t chunks : std::set<int64_t>{1, std::min<int64_t>(2, all_blocks), all_blocks}) {
         Config f{columns, vectors, chunks};
         Candidate c{.kernel = "direct", .config = to_attrs(f), .layouts = wanted.layouts};
         c.estimate_s = estimate(*w, group, f, target);

@@ -23,6 +23,8 @@ constexpr double kShareOfPeak = 0.97, kShareOfPeakFirst = 0.85, kCall_s = 3e-6;
 constexpr double kShareOfPeakMatmul = 0.93;
 // Few sums per loaded element: bound by what a core reads and writes in its second-level cache.
 constexpr double kShareOfPeakDepthwise = 0.4, kShareOfPeakFewChannels = 0.35;
+// Of that, where groups have strides.
+constexpr double kShareWithStrides = 0.6;
 
 // A step of the epilogue, before the output is cut into parts.
 struct Stage {
@@ -306,6 +308,8 @@ std::vector<Candidate> convolution_candidates(const Wanted& wanted, const Target
                  : c->attrs.group == 1 ? kShareOfPeakFirst
                  : c->weights[1] == 1  ? kShareOfPeakDepthwise
                                        : kShareOfPeakFewChannels;
+  bool strided = std::ranges::any_of(c->attrs.strides, [](int64_t n) { return n > 1; });
+  if (c->attrs.group > 1 && strided) share *= kShareWithStrides;
   double seconds = target.launch_s + kCall_s * static_cast<double>(c->out[0]) +
                    uneven * operations / (target.peak_flops * share);
   return {{.kernel = "onednn_convolution",
