@@ -212,6 +212,8 @@ std::optional<Window> window_in(const Graph& group, const std::vector<bool>& con
   w.column = w.rows.back();
   w.rows.pop_back();
   if (!name_summed(w, c->k) || !LaneMerger(w, filter).run()) return std::nullopt;
+  // One row and no window is a product of matrices.
+  if (w.rows.empty() && w.window.empty() && w.tap < 0) return std::nullopt;
   return w;
 }
 
