@@ -115,6 +115,7 @@ std::optional<Repacking> copy_of(const Graph& packing) {
 // The last node as a matrix times what comes before it; renamings are looked through.
 struct LastProduct {
   Repacking::Matrix matrix;
+  int64_t inner = 1;  // from one column to the next
   NodeId operand;
 };
 std::optional<LastProduct> last_product(const Graph& g, NodeId n) {
@@ -124,7 +125,7 @@ std::optional<LastProduct> last_product(const Graph& g, NodeId n) {
   const Tensor& t = g.constant(node.args[0]);
   const Dims& shape = g.type(node.args[1]).shape;
   if (t.dtype() != DType::f32 || t.shape().size() != 2 || shape.size() < 2) return std::nullopt;
-  LastProduct p{{t.shape()[0], t.shape()[1], shape.back(), {}}, node.args[1]};
+  LastProduct p{{t.shape()[0], t.shape()[1], {}}, shape.back(), node.args[1]};
   for (size_t i = 0; i < static_cast<size_t>(t.count()); ++i)
     p.matrix.elements.push_back(load_real(DType::f32, t.data(), i));
   return p;
@@ -135,21 +136,20 @@ std::optional<LastProduct> last_product(const Graph& g, NodeId n) {
 std::optional<Repacking> repacking_of(const Graph& packing) {
   std::vector<Repacking::Matrix> matrices;
   NodeId at = packing.outputs[0].node;
+  int64_t inner = 1, expected = 0;
   while (auto p = last_product(packing, at)) {
+    if (matrices.empty()) inner = expected = p->inner;
+    if (p->inner != expected) return std::nullopt;
+    expected *= p->matrix.columns;
     matrices.insert(matrices.begin(), std::move(p->matrix));
     at = p->operand;
   }
   Graph moves = packing;
   moves.outputs[0].node = at;
   auto r = copy_of(moves);
-  if (!r || matrices.empty()) return r;
-  // Slices along the first dimension must be whole vectors for all of them.
-  int64_t slice = count(r->extents) / r->extents[0];
-  for (const Repacking::Matrix& m : matrices) {
-    if (slice % (m.columns * m.inner) != 0) return std::nullopt;
-    slice = slice / m.columns * m.rows;
-  }
+  if (!r) return r;
   r->matrices = std::move(matrices);
+  r->inner = inner;
   return r;
 }
 

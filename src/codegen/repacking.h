@@ -1,5 +1,5 @@
-// A graph that moves elements (reshapes, transposes, pads with zeros), as one strided copy, and then
-// multiplies constant matrices from the left.
+// A graph that moves elements (reshapes, transposes, pads with zeros), as one strided copy, and
+// then multiplies constant matrices from the left.
 #pragma once
 
 #include <optional>

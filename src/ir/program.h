@@ -55,21 +55,22 @@ struct Step {
 
 // How a constant is laid out for the kernels that read it: the row-major array of `extents` whose
 // element i is the constant's element first + sum of strides[k] i[k], or zero where a limit
-// (0 <= constant + sum of coefs[k] i[k] < extent) says no. Then matrices multiply it, one after the
-// other: as [outer, columns, inner], where `outer` follows, every column is a vector.
+// (0 <= constant + sum of coefs[k] i[k] < extent) says no. Then, as [any, columns of every matrix,
+// inner], it is multiplied by the matrices, each along its own dimension.
 struct Repacking {
   struct Limit {
     Dims coefs;
     int64_t constant = 0, extent = 0;
   };
   struct Matrix {
-    int64_t rows = 0, columns = 0, inner = 1;
+    int64_t rows = 0, columns = 0;
     std::vector<double> elements;
   };
   Dims extents, strides;
   int64_t first = 0;
   std::vector<Limit> limits;
-  std::vector<Matrix> matrices;  // of f32 only; the first dimension of `extents` is in `outer`
+  std::vector<Matrix> matrices;  // for f32 only
+  int64_t inner = 1;
 };
 
 struct Weight {

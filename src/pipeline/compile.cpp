@@ -209,15 +209,14 @@ double allowed_error(const Partition& partition, const CompileFlowOptions& optio
 }
 
 // Prices of what select asks about; nothing where they cannot be measured.
-decltype(SelectOptions::price) measured(const Graph& plain, const Partition& partition, const Catalogue& catalogue,
-                       const Target& target, const CompileFlowOptions& options,
-                       CompileReport& facts) {
+decltype(SelectOptions::price) measured(const Graph& plain, const Partition& partition,
+                                        const Catalogue& catalogue, const Target& target,
+                                        const CompileFlowOptions& options, CompileReport& facts) {
   decltype(SelectOptions::price) price;
   TuneReport tuned;
   try {
-    price =
-        measured_prices(plain, partition, catalogue, target, *options.prices,
-                        {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+    price = measured_prices(plain, partition, catalogue, target, *options.prices,
+                            {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
   } catch (const CompileFailure&) {
     // What cannot be compiled cannot be measured; compiling the program says so.
   }
@@ -252,7 +251,8 @@ Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Ta
   std::vector<RacedPlan> plans{{"chosen", chosen}};
   Partition single = fuse(plain, {.fuse = false, .target = target});
   if (onednn_state().loaded) {
-    plans.push_back({"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});
+    plans.push_back(
+        {"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});
   }
   plans.push_back({"unfused", select(plain, std::move(single), catalogue, target, choose)});
   std::vector<Value> inputs;
@@ -299,8 +299,9 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   Plan plan = timed(facts, "select",
                     [&] { return select(plain, std::move(partition), catalogue, target, choose); });
   if (options.prices) {
-    plan = timed(facts, "race",
-                 [&] { return raced(plain, std::move(plan), catalogue, target, choose, options, facts); });
+    plan = timed(facts, "race", [&] {
+      return raced(plain, std::move(plan), catalogue, target, choose, options, facts);
+    });
   }
   CpuProgram program = built(plain, plan, catalogue, target, options, facts);
   facts.groups = plan.partition.groups.size();

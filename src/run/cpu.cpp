@@ -24,7 +24,7 @@ constexpr int32_t kLibraryFault = 2;  // kernels report 1: an index outside of i
 // What one run at a time writes to.
 struct Instance {
   std::shared_ptr<std::byte> arena;
-  std::shared_ptr<std::byte> scratch;  // of every thread, one after the other
+  std::shared_ptr<std::byte> scratch;                     // of every thread, one after the other
   std::vector<void*> at;                                  // of every buffer
   std::vector<std::vector<void*>> arguments;              // of every step; with scratch memory:
                                                           // and every thread
@@ -183,9 +183,9 @@ struct CpuProgram::Impl {
   }
   void* const* arguments(const Instance& i, size_t s, int thread) const {
     const Step& step = program.steps[s];
-    size_t skipped =
-        has_scratch(step) ? static_cast<size_t>(thread) * (step.loads.size() + step.stores.size() + 1)
-                          : 0;
+    size_t skipped = has_scratch(step) ? static_cast<size_t>(thread) *
+                                             (step.loads.size() + step.stores.size() + 1)
+                                       : 0;
     return i.arguments[s].data() + skipped;
   }
 

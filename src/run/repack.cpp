@@ -156,45 +156,73 @@ void repack_in_parts(const Tensor& from, const Repacking& r, std::byte* out) {
   }
 }
 
-// A slice of [outer, columns, inner] to [outer, rows, inner].
-void multiply(const Repacking::Matrix& m, std::vector<double>& slice) {
-  std::vector<double> out(slice.size() / static_cast<size_t>(m.columns) *
+// [outer, columns, inner] to [outer, rows, inner].
+void multiply(const Repacking::Matrix& m, int64_t inner, std::vector<double>& values) {
+  std::vector<double> out(values.size() / static_cast<size_t>(m.columns) *
                           static_cast<size_t>(m.rows));
-  auto outer = static_cast<int64_t>(slice.size()) / (m.columns * m.inner);
+  auto outer = static_cast<int64_t>(values.size()) / (m.columns * inner);
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t row = 0; row < m.rows; ++row) {
-      double* to = out.data() + (o * m.rows + row) * m.inner;
+      double* to = out.data() + (o * m.rows + row) * inner;
       for (int64_t c = 0; c < m.columns; ++c) {
         double factor = m.elements[static_cast<size_t>(row * m.columns + c)];
-        const double* from = slice.data() + (o * m.columns + c) * m.inner;
-        for (int64_t i = 0; factor != 0 && i < m.inner; ++i) to[i] += factor * from[i];
+        const double* from = values.data() + (o * m.columns + c) * inner;
+        for (int64_t i = 0; factor != 0 && i < inner; ++i) to[i] += factor * from[i];
       }
     }
   }
-  slice = std::move(out);
+  values = std::move(out);
 }
 
 void copy(const Tensor& from, const Repacking& r, std::byte* out);
 
-// Copied first, then multiplied slice by slice, in double precision: rounded once.
-void copy_and_multiply(const Tensor& from, const Repacking& r, std::byte* out) {
-  EMEND_ASSERT(from.dtype() == DType::f32);
-  Repacking moves = r;
-  moves.matrices.clear();
-  int64_t slices = r.extents[0];
-  auto slice = static_cast<size_t>(count(r.extents) / slices);
-  std::vector<float> moved(slice * static_cast<size_t>(slices));
-  copy(from, moves, reinterpret_cast<std::byte*>(moved.data()));
-  parallel_for(slices, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; ++s) {
-      const float* first = moved.data() + static_cast<size_t>(s) * slice;
-      std::vector<double> values(first, first + slice);
-      for (const Repacking::Matrix& m : r.matrices) multiply(m, values);
-      float* to = reinterpret_cast<float*>(out) + static_cast<size_t>(s) * values.size();
-      std::ranges::transform(values, to, [](double v) { return static_cast<float>(v); });
+// Copied first, then multiplied piece by piece of what lies innermost, in double precision: rounded
+// once.
+class Multiplication {
+ public:
+  explicit Multiplication(const Repacking& r) : r_(r) {
+    for (const Repacking::Matrix& m : r.matrices) columns_ *= m.columns, rows_ *= m.rows;
+  }
+
+  void run(const Tensor& from, float* out) const {
+    EMEND_ASSERT(from.dtype() == DType::f32);
+    Repacking moves = r_;
+    moves.matrices.clear();
+    std::vector<float> moved(static_cast<size_t>(count(r_.extents)));
+    copy(from, moves, reinterpret_cast<std::byte*>(moved.data()));
+    int64_t outer = count(r_.extents) / (columns_ * r_.inner);
+    int64_t pieces = (r_.inner + kPiece - 1) / kPiece;
+    parallel_for(outer * pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t o = i / pieces, at = i % pieces * kPiece;
+        piece(moved.data() + o * columns_ * r_.inner + at, out + o * rows_ * r_.inner + at,
+              std::min(kPiece, r_.inner - at));
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kPiece = 1024;
+
+  void piece(const float* from, float* to, int64_t length) const {
+    std::vector<double> values;
+    for (int64_t c = 0; c < columns_; ++c)
+      values.insert(values.end(), from + c * r_.inner, from + c * r_.inner + length);
+    // The last dimension first: what is inside of the others has not changed then.
+    int64_t inner = length;
+    for (size_t d = r_.matrices.size(); d-- > 0;) {
+      multiply(r_.matrices[d], inner, values);
+      inner *= r_.matrices[d].rows;
     }
-  });
-}
+    for (int64_t p = 0; p < rows_; ++p) {
+      for (int64_t k = 0; k < length; ++k)
+        to[p * r_.inner + k] = static_cast<float>(values[static_cast<size_t>(p * length + k)]);
+    }
+  }
+
+  const Repacking& r_;
+  int64_t columns_ = 1, rows_ = 1;
+};
 
 void copy(const Tensor& from, const Repacking& r, std::byte* out) {
   if (r.extents.empty()) {
@@ -223,7 +251,8 @@ void copy(const Tensor& from, const Repacking& r, std::byte* out) {
 }  // namespace
 
 void repack(const Tensor& from, const Repacking& r, std::byte* out) {
-  r.matrices.empty() ? copy(from, r, out) : copy_and_multiply(from, r, out);
+  if (r.matrices.empty()) return copy(from, r, out);
+  Multiplication(r).run(from, reinterpret_cast<float*>(out));
 }
 
 }  // namespace emend

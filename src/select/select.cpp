@@ -237,8 +237,7 @@ class Selector {
     auto [k, s] = it->second;
     const auto& options = options_of(k);
     for (size_t o = 0; o < options.size(); ++o) {
-      problem_.options[k][o] +=
-          conversion(g_.type(storage), layouts(options[o]).store(s), {});
+      problem_.options[k][o] += conversion(g_.type(storage), layouts(options[o]).store(s), {});
     }
   }
 
@@ -257,8 +256,7 @@ class Selector {
       } else if (producer == stored_by_.end()) {
         const auto& options = options_of(k);
         for (size_t o = 0; o < options.size(); ++o) {
-          problem_.options[k][o] +=
-              conversion(g_.type(s), {}, layouts(options[o]).load(i));
+          problem_.options[k][o] += conversion(g_.type(s), {}, layouts(options[o]).load(i));
         }
       } else {
         add_edge(producer->second, k, i, g_.type(s));

@@ -32,7 +32,7 @@ namespace emend {
 namespace {
 
 #ifdef EMEND_SANITIZE
-constexpr int kCases = 12;
+constexpr int kCases = 8;
 constexpr bool kFenced = false;
 #else
 constexpr int kCases = 20;

@@ -81,7 +81,8 @@ TEST(Nest, ALeafReductionRunsOverTheSpace) {
 // Where a concatenation reads one operand only, nothing is left to choose.
 TEST(Nest, PartsOfAConcatenationAreItsOperands) {
   GraphBuilder b;
-  NodeId x = b.input("x", f32({3, 5})), y = b.input("y", f32({3, 2})), z = b.input("z", f32({3, 4}));
+  NodeId x = b.input("x", f32({3, 5})), y = b.input("y", f32({3, 2})),
+         z = b.input("z", f32({3, 4}));
   b.output("c", b.op("concat", {x, y, z}, Attrs({{"axis", int64_t{1}}})));
   Nest nest = nest_of(std::move(b).build()).value_or_throw();
   int lane = nest.space.back();

@@ -1,6 +1,6 @@
-#include "kernels/cpu/winograd_transform.h"
-
 #include <gtest/gtest.h>
+
+#include "kernels/cpu/winograd_transform.h"
 
 namespace emend {
 namespace {

@@ -311,9 +311,10 @@ void print_plans(const std::vector<Entry>& entries) {
 }
 
 void print_steps(const Entry& e, const std::vector<StepTime>& times) {
-  std::cout << "steps of " << e.path
-            << "; of the FMA peak by the operations of plain sums, of what plain loops move by bytes\n"
-               "         ms   share   FMA  bytes  what\n";
+  std::cout
+      << "steps of " << e.path
+      << "; of the FMA peak by the operations of plain sums, of what plain loops move by bytes\n"
+         "         ms   share   FMA  bytes  what\n";
   for (const StepTime& t : times)
     std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << '%'
               << std::setw(5) << fixed(t.of_flops * 100, 0) << '%' << std::setw(6)

@@ -22,8 +22,8 @@ namespace emend {
 namespace {
 
 // The weights as [pass, point, panel, channel, output channel], multiplied by G.
-std::optional<Graph> packed_weights(const Correlation& r, const Graph& group, const WinogradConfig& f,
-                                    const WinogradSizes& s) {
+std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
+                                    const WinogradConfig& f, const WinogradSizes& s) {
   GraphBuilder b;
   std::vector<int> wanted = {r.maps, r.channel};
   for (const WindowDim& d : r.window) wanted.push_back(d.tap);
@@ -56,7 +56,8 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group, co
   return std::move(b).build();
 }
 
-double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s, const Target& target) {
+double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
+                const Target& target) {
   auto real = [](int64_t x) { return static_cast<double>(x); };
   double threads = target.threads;
   double cycle_s = 2 * real(s.width) * threads / target.peak_flops;
@@ -73,9 +74,10 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double all_u = 4 * real(s.points) * real(r.channels) * real(s.passes * f.pass * s.panel);
   double stream = u_bytes / kNear;
   double v_bytes = 4 * real(s.points * s.v_plane()), m_bytes = 4 * real(s.points * s.m_plane());
-  double again = v_bytes + m_bytes > kSecond
-                     ? (v_bytes * real(s.passes_of_task) / 2 + 2 * m_bytes * real(s.passes_of_task)) / kNear
-                     : 0;
+  double again =
+      v_bytes + m_bytes > kSecond
+          ? (v_bytes * real(s.passes_of_task) / 2 + 2 * m_bytes * real(s.passes_of_task)) / kNear
+          : 0;
   // Streams and sums run at once, but for a part.
   double task = std::max(sums, stream) + 0.1 * std::min(sums, stream) + in + out + again;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
@@ -117,30 +119,50 @@ std::vector<Dims> product_choices(const Correlation& r) {
   return all;
 }
 
-// Register blocks, and what a task may take of tiles and panels.
-std::vector<WinogradConfig> configurations(const Correlation& r, const Dims& products,
-                                   const Target& target) {
-  constexpr int64_t kScratch = 8 << 20;  // bytes of a thread
-  std::vector<WinogradConfig> all;
-  int64_t registers = target.vector_bytes == 64 ? 32 : 16;
-  auto add = [&](WinogradConfig f) {
+struct Choice {
+  WinogradConfig config;
+  double seconds = 0, error = 0;
+};
+
+// The best by estimate, best first; what would need too much memory is left out.
+std::vector<Choice> best_of(const Correlation& r, std::vector<WinogradConfig> configs, size_t kept,
+                            const Target& target) {
+  constexpr int64_t kScratch = 4 << 20;  // bytes of a thread
+  std::vector<Choice> all;
+  for (WinogradConfig& f : configs) {
     WinogradSizes s(r, f, target);
     bool empty = f.blocks > 1 && s.block - f.rows >= s.tiles_in_all;
-    if (!empty && s.scratch() * 4 <= kScratch) all.push_back(std::move(f));
-  };
+    if (empty || s.scratch() * 4 > kScratch) continue;
+    double seconds = estimate(r, f, s, target);
+    all.push_back({std::move(f), seconds});
+  }
+  std::ranges::stable_sort(all, {}, &Choice::seconds);
+  if (all.size() > kept) all.resize(kept);
+  return all;
+}
+
+// First the register block, then what a task takes of tiles and panels.
+std::vector<Choice> choices(const Correlation& r, const Dims& products, const Target& target) {
+  int64_t registers = target.vector_bytes == 64 ? 32 : 16;
+  std::set<int64_t> split = {1, target.threads};
+  std::vector<WinogradConfig> blocks, tasks;
   for (int64_t vectors : {1, 2, 3, 4}) {
-    int64_t panels = pieces(r.outputs, vectors * target.vector_bytes / 4);
     for (int64_t rows = 4; (rows + 1) * vectors < registers; ++rows) {
-      for (int64_t blocks : {1, 2, 3, 4, 6, 8}) {
-        for (int64_t splits : std::set<int64_t>{1, target.threads}) {
-          for (int64_t pass : std::set<int64_t>{1, 2, 4, pieces(panels, splits)}) {
-            if (pass <= panels) add({products, rows, vectors, blocks, pass, splits});
-          }
-        }
+      for (int64_t splits : split) blocks.push_back({products, rows, vectors, 1, 1, splits});
+    }
+  }
+  for (const Choice& c : best_of(r, std::move(blocks), 12, target)) {
+    WinogradConfig f = c.config;
+    int64_t panels = pieces(r.outputs, f.vectors * target.vector_bytes / 4);
+    for (int64_t blocks_of_task : {1, 2, 3, 4, 6, 8}) {
+      f.blocks = blocks_of_task;
+      for (int64_t pass : std::set<int64_t>{1, 2, 4, pieces(panels, f.splits)}) {
+        f.pass = pass;
+        if (pass <= panels) tasks.push_back(f);
       }
     }
   }
-  return all;
+  return best_of(r, std::move(tasks), 3, target);
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
@@ -149,32 +171,33 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   if (!r || r->channels % (target.vector_bytes / 4) != 0) return {};
   auto weights = static_cast<size_t>(r->c.load(r->w).buffer);
   if (!wanted.constant[weights]) return {};
-  std::vector<Candidate> all;
+  std::vector<Choice> all;
   for (const Dims& products : product_choices(*r)) {
-    std::vector<Candidate> some;
     double error = expected_error(*r, products);
-    for (const WinogradConfig& f : configurations(*r, products, target)) {
-      some.push_back({.kernel = "winograd",
-                      .config = to_attrs(f),
-                      .layouts = wanted.layouts,
-                      .estimate_s = estimate(*r, f, WinogradSizes(*r, f, target), target),
-                      .error = error});
+    for (Choice& c : choices(*r, products, target)) {
+      c.error = error;
+      all.push_back(std::move(c));
     }
-    std::ranges::stable_sort(some, {}, &Candidate::estimate_s);
-    // Of every choice of products: others may be too large or lose too much.
-    constexpr size_t kKept = 4;
-    if (some.size() > kKept) some.resize(kKept);
-    all.insert(all.end(), some.begin(), some.end());
   }
-  std::ranges::stable_sort(all, {}, &Candidate::estimate_s);
-  for (Candidate& c : all) {
-    auto f = c.config.as<WinogradConfig>();
-    auto packing = packed_weights(*r, group, f, WinogradSizes(*r, f, target));
+  // Slower is worth trying only with fewer products: others may be too large or lose too much.
+  std::ranges::stable_sort(all, {}, &Choice::seconds);
+  std::vector<Candidate> found;
+  int64_t fewest = INT64_MAX;
+  for (const Choice& c : all) {
+    int64_t products = count(c.config.products);
+    if (products > fewest) continue;
+    fewest = products;
+    found.push_back({.kernel = "winograd",
+                     .config = to_attrs(c.config),
+                     .layouts = wanted.layouts,
+                     .estimate_s = c.seconds,
+                     .error = c.error});
+    auto packing = packed_weights(*r, group, c.config, WinogradSizes(*r, c.config, target));
     if (!packing) return {};
-    c.packing.resize(group.inputs.size());
-    c.packing[weights] = std::move(*packing);
+    found.back().packing.resize(group.inputs.size());
+    found.back().packing[weights] = std::move(*packing);
   }
-  return all;
+  return found;
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {

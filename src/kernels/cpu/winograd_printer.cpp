@@ -51,7 +51,8 @@ class Separable {
 
 class WinogradPrinter {
  public:
-  WinogradPrinter(const Correlation& r, const Graph& group, const WinogradConfig& f, const Target& target)
+  WinogradPrinter(const Correlation& r, const Graph& group, const WinogradConfig& f,
+                  const Target& target)
       : r_(r), group_(group), f_(f), s_(r, f, target) {
     for (size_t d = 0; d < s_.n.size(); ++d)
       matrices_.push_back(winograd_matrices(s_.m[d], s_.taps[d], winograd_points(s_.n[d])));
@@ -68,8 +69,8 @@ class WinogradPrinter {
                 "];\nfloat* const m = v + ", s_.points * s_.v_plane(), ";\n");
     text += str("float out[", s_.pixels * s_.panel, "] __attribute__((aligned(64)));\n");
     text += "for (int64_t task = first; task < last; ++task) {\n";
-    text += str("const int64_t tile0 = task % ", s_.blocks, " * ", s_.block,
-                ", pass0 = task / ", s_.blocks, " * ", s_.passes_of_task, ";\n");
+    text += str("const int64_t tile0 = task % ", s_.blocks, " * ", s_.block, ", pass0 = task / ",
+                s_.blocks, " * ", s_.passes_of_task, ";\n");
     text += str("const int64_t pass1 = pass0 + ", s_.passes_of_task, " < ", s_.passes,
                 " ? pass0 + ", s_.passes_of_task, " : ", s_.passes, ";\n");
     text += read_tiles();
@@ -90,16 +91,15 @@ class WinogradPrinter {
   std::string input_transform() const {
     std::vector<RationalMatrix> b;
     for (const auto& w : matrices_) b.push_back(w.b);
-    std::string text =
-        "static void ENTRY_in(const float* const* from, float* restrict v) {\n";
+    std::string text = "static void ENTRY_in(const float* const* from, float* restrict v) {\n";
     text += str("for (int64_t c = 0; c < ", r_.channels, "; c += ", s_.width, ") {\n");
     auto names = numbered("x", s_.points);
     for (int64_t e = 0; e < s_.points; ++e)
       text += str("const em_v x", e, " = *(const em_v*)(from[", e, "] + c);\n");
     text += Separable(std::move(b), "b").print(names);
     for (int64_t e = 0; e < s_.points; ++e)
-      text += str("*(em_v*)(v + c + ", e * s_.v_plane(), ") = ", names[static_cast<size_t>(e)],
-                  ";\n");
+      text +=
+          str("*(em_v*)(v + c + ", e * s_.v_plane(), ") = ", names[static_cast<size_t>(e)], ";\n");
     return text + "}\n}\n";
   }
 
@@ -113,8 +113,8 @@ class WinogradPrinter {
       text += str("const em_v x", e, " = *(const em_v*)(m + j + ", e * s_.m_plane(), ");\n");
     text += Separable(std::move(a), "a").print(names);
     for (int64_t e = 0; e < s_.pixels; ++e)
-      text += str("*(em_v*)(out + j + ", e * s_.panel, ") = ", names[static_cast<size_t>(e)],
-                  ";\n");
+      text +=
+          str("*(em_v*)(out + j + ", e * s_.panel, ") = ", names[static_cast<size_t>(e)], ";\n");
     return text + "}\n}\n";
   }
 
@@ -152,13 +152,14 @@ class WinogradPrinter {
   std::string declare_tile(const std::string& tile) const {
     std::string text = str("int64_t rest = ", tile, ";\n");
     for (size_t d = s_.tiles.size(); d-- > 0;)
-      text += str("const int64_t t", d, " = rest % ", s_.tiles[d], ";\nrest /= ", s_.tiles[d],
-                  ";\n");
+      text +=
+          str("const int64_t t", d, " = rest % ", s_.tiles[d], ";\nrest /= ", s_.tiles[d], ";\n");
     return text + declare_digits(r_.nest(), r_.images, "rest");
   }
 
   // Loops over the places of a tile; the output's iterators are known inside.
-  std::string each_place(const Dims& extents, const char* end_of_tile, const std::string& body) const {
+  std::string each_place(const Dims& extents, const char* end_of_tile,
+                         const std::string& body) const {
     std::string text, closing;
     for (size_t d = 0; d < extents.size(); ++d) {
       std::string i = iterator_name(r_.window[d].out);
@@ -173,7 +174,8 @@ class WinogradPrinter {
 
   std::string number_of_place(const Dims& extents) const {
     std::string text = "0";
-    for (size_t d = 0; d < extents.size(); ++d) text = str("(", text, ") * ", extents[d], " + e", d);
+    for (size_t d = 0; d < extents.size(); ++d)
+      text = str("(", text, ") * ", extents[d], " + e", d);
     return text;
   }
 
@@ -186,7 +188,9 @@ class WinogradPrinter {
     };
     auto name = [](int a) { return iterator_name(a); };
     std::string inside;
-    auto require = [&](const std::string& what) { inside += (inside.empty() ? "" : " && ") + what; };
+    auto require = [&](const std::string& what) {
+      inside += (inside.empty() ? "" : " && ") + what;
+    };
     for (const Bound& b : r_.input().bounds)
       require(str("(uint64_t)(", nest.math.text(without_sums(b.at), name), ") < ", b.extent));
     for (size_t d = 0; d < s_.n.size(); ++d) {
@@ -197,8 +201,8 @@ class WinogradPrinter {
     std::string from = str("x", r_.input().buffer, " + ", nest.math.text(without_sums(at), name));
     if (!inside.empty()) from = str(inside, " ? ", from, " : ENTRY_zeros");
     std::string text = str("for (int64_t t = 0; t < ", s_.block, "; ++t) {\n");
-    text += declare_tile(str("tile0 + t < ", s_.tiles_in_all, " ? tile0 + t : ",
-                             s_.tiles_in_all - 1));
+    text +=
+        declare_tile(str("tile0 + t < ", s_.tiles_in_all, " ? tile0 + t : ", s_.tiles_in_all - 1));
     text += str("const float* from[", s_.points, "];\n");
     text += each_place(s_.n, nullptr, str("from[", number_of_place(s_.n), "] = ", from, ";\n"));
     return text + str("ENTRY_in(from, v + t * ", s_.v_row, ");\n}\n");
@@ -207,9 +211,9 @@ class WinogradPrinter {
   std::string products() const {
     int64_t weights = r_.channels * s_.panel;
     std::string buffer = str("x", r_.c.load(r_.w).buffer);
-    return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\nfor (int64_t n = 0; n < ",
-               f_.pass, "; ++n) {\nconst float* const u = ", buffer, " + ((pass * ", s_.points,
-               " + p) * ", f_.pass, " + n) * ", weights, ";\nfor (int64_t t = 0; t < ", s_.block,
+    return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\nfor (int64_t n = 0; n < ", f_.pass,
+               "; ++n) {\nconst float* const u = ", buffer, " + ((pass * ", s_.points, " + p) * ",
+               f_.pass, " + n) * ", weights, ";\nfor (int64_t t = 0; t < ", s_.block,
                "; t += ", f_.rows, ")\nENTRY_tile(v + p * ", s_.v_plane(), " + t * ", s_.v_row,
                ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ", s_.panel,
                ");\n}\n}\n");
@@ -222,7 +226,8 @@ class WinogradPrinter {
                 f_.pass, " + n) * ", s_.panel, ";\n");
     if (r_.outputs % s_.panel == 0) {
       text += str("const int64_t hi = lo + ", s_.panel, ";\n");
-      if (r_.outputs % (s_.panel * f_.pass) != 0) text += str("if (lo >= ", r_.outputs, ") break;\n");
+      if (r_.outputs % (s_.panel * f_.pass) != 0)
+        text += str("if (lo >= ", r_.outputs, ") break;\n");
     } else {
       text += str("const int64_t hi = lo + ", s_.panel, " < ", r_.outputs, " ? lo + ", s_.panel,
                   " : ", r_.outputs, ";\nif (lo >= hi) break;\n");

@@ -41,9 +41,9 @@ inline int64_t pieces(int64_t extent, int64_t size) {
 
 // What follows from a configuration.
 struct WinogradSizes {
-  Dims n, m, taps, tiles;                          // per dimension of the window
+  Dims n, m, taps, tiles;                            // per dimension of the window
   int64_t points = 1, pixels = 1, tiles_in_all = 1;  // a tile's products and outputs
-  int64_t width = 16, panel = 32;                  // lanes; output channels
+  int64_t width = 16, panel = 32;                    // lanes; output channels
   int64_t passes = 1, passes_of_task = 1, splits = 1;
   int64_t block = 14, blocks = 1;  // tiles of a task
   int64_t v_row = 0, m_row = 0;    // elements from one tile to the next

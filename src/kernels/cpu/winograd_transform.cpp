@@ -171,8 +171,8 @@ class ProductPrinter {
     RationalMatrix rows = transposed(columns);
     for (size_t i = 0; i < rows.size(); ++i) {
       auto pair = i + 1 < rows.size() ? split(rows[i], rows[i + 1]) : std::nullopt;
-      bool shared = pair && terms(pair->even) + terms(pair->odd) + 2 <
-                                terms(rows[i]) + terms(rows[i + 1]);
+      bool shared =
+          pair && terms(pair->even) + terms(pair->odd) + 2 < terms(rows[i]) + terms(rows[i + 1]);
       if (!shared) {
         declare(names[i], sum_text(rows[i], in), terms(rows[i]));
         continue;
