@@ -401,6 +401,26 @@ bool is_product(const Scalar& s) {
          s.code[1].fn == Fn::arg && s.code[0].a != s.code[1].a;
 }
 
+namespace {
+
+// The extremes ask whether an operand is no number; of one that is known to be none but a number
+// they need not, and the compiler makes one comparison of it.
+const char* c_form(const Scalar& s, const Instr& in, bool integer) {
+  const FnInfo& fn = info(in.fn);
+  if (integer && fn.c_integer) return fn.c_integer;
+  if (in.fn != Fn::min && in.fn != Fn::max) return fn.c;
+  auto is_number = [&](int32_t operand) {
+    const Instr& i = s.code[static_cast<size_t>(operand)];
+    return i.fn == Fn::constant && !std::isnan(i.value);
+  };
+  bool least = in.fn == Fn::min;
+  if (is_number(in.b)) return least ? "(!($0 >= $1) ? $0 : $1)" : "(!($0 <= $1) ? $0 : $1)";
+  if (is_number(in.a)) return least ? "($0 < $1 ? $0 : $1)" : "($0 > $1 ? $0 : $1)";
+  return fn.c;
+}
+
+}  // namespace
+
 CText c_text(const Scalar& s, std::span<const std::string> args, std::span<const std::string> iters,
              const std::string& type, const std::string& prefix) {
   CText out;
@@ -426,8 +446,7 @@ CText c_text(const Scalar& s, std::span<const std::string> args, std::span<const
         break;
     }
     bool integer = !suffix.empty() && suffix != "f";
-    const FnInfo& fn = info(in.fn);
-    std::string text = with_suffix(integer && fn.c_integer ? fn.c_integer : fn.c, suffix);
+    std::string text = with_suffix(c_form(s, in, integer), suffix);
     replace_all(text, "(T)", "(" + type + ")");
     const int32_t operands[] = {in.a, in.b, in.c};
     for (int k = 0; k < info(in.fn).arity; ++k) {

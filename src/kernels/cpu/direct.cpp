@@ -343,6 +343,8 @@ double crowding(const Window& w, const Config& f, int64_t width) {
 // In steps of one vector's multiply-add, of which a core does one at a time; constants measured.
 double estimate(const Window& w, const Graph& group, const Config& f, const Target& target) {
   constexpr double kTile = 12, kSum = 1.5, kLoad = 0.3, kDeep = 6, kTask_s = 8e-9;
+  // Vectors of half the width go two at a time where the widest are made of two halves.
+  constexpr double kNarrow = 0.6;
   constexpr double kFirstLevel = 16 << 10, kNear = 4;
   int64_t width = target.vector_bytes / 4, block = f.vectors * width;
   auto number = [](int64_t n) { return static_cast<double>(n); };
@@ -351,7 +353,9 @@ double estimate(const Window& w, const Graph& group, const Config& f, const Targ
   if (w.shuffled) loads *= number(places(w, f.columns)) / number(w.extent(w.tap)) + 1;
   double crowd = crowding(w, f, width), row = 0;
   for (int64_t at = 0; at < w.lanes(); at += block) {
-    auto vectors = static_cast<double>(pieces(std::min(block, w.lanes() - at), width).size());
+    double vectors = 0;
+    for (const Piece& p : pieces(std::min(block, w.lanes() - at), width))
+      vectors += p.width < width && target.vector_bytes == 64 ? kNarrow : 1;
     for (int64_t c = 0; c < w.extent(w.column); c += f.columns) {
       double sums = vectors * number(std::min(f.columns, w.extent(w.column) - c));
       // Fewer sums than the pipeline is deep leave it waiting.
