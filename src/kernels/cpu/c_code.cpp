@@ -70,33 +70,44 @@ EM_ORDER(uint64_t, _u)
 #pragma omp declare reduction(em_min : double : omp_out = em_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 #pragma omp declare reduction(em_min : int64_t : omp_out = em_min_i(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 #pragma omp declare reduction(em_min : uint64_t : omp_out = em_min_u(omp_out, omp_in)) initializer(omp_priv = omp_orig)
-/* e^x: 2^n by exponent bits, e^r on |r| <= ln 2 / 2 by a polynomial of degree 7. */
-static inline float em_expf(float x) {
-  float y = x < -104.f ? -104.f : x;
-  y = y > 89.f ? 89.f : y;
-  float n = rintf(y * 1.44269504088896341f);
-  float r = fmaf(n, -0.693145751953125f, y);
-  r = fmaf(n, -1.42860677e-6f, r);
+/* e^x = 2^n e^r, |r| <= ln 2 / 2: e^r by a polynomial of degree 7. n is rounded by adding a number whose last bit is 1;
+   the sum's low bits are n. */
+#define EM_ROUND 12582912.f
+static inline float em_exp_parts(float x, em_bits* n) {
+  n->f = fmaf(x, 1.44269504088896341f, EM_ROUND);
+  float whole = n->f - EM_ROUND;
+  float r = fmaf(whole, -0.693145751953125f, x);
+  r = fmaf(whole, -1.42860677e-6f, r);
   float p = 1.989928465e-04f;
   p = fmaf(p, r, 1.393364732e-03f);
   p = fmaf(p, r, 8.333298470e-03f);
   p = fmaf(p, r, 4.166646496e-02f);
   p = fmaf(p, r, 1.666666672e-01f);
   p = fmaf(p, r, 5.000000013e-01f);
-  p = fmaf(p * r, r, r) + 1.f;
-  /* two steps, so that denormal results and infinity come out right */
-  int32_t k = (int32_t)n, h = k >> 1;
-  em_bits a, b;
-  a.i = (h + 127) << 23;
-  b.i = (k - h + 127) << 23;
+  return fmaf(p * r, r, r) + 1.f;
+}
+static inline float em_expf(float x) {
+  em_bits n, a, b;
+  float p = em_exp_parts(x, &n);
+  /* two steps, so that denormal results come out right */
+  int32_t k = n.i - 0x4b400000, h = k >> 1;
+  a.i = (h << 23) + 0x3f800000;
+  b.i = ((k - h) << 23) + 0x3f800000;
   float e = p * a.f * b.f;
   e = x > 88.72284f ? INFINITY : e;
-  return x != x ? x : e;
+  return x < -104.f ? 0.f : e;
+}
+/* e^x for |x| < 87. */
+static inline float em_exp_mid(float x) {
+  em_bits n, e;
+  e.f = em_exp_parts(x, &n);
+  e.i += n.i << 23;
+  return e.f;
 }
 /* tanh by e^2x away from 0 and an odd polynomial near it. */
 static inline float em_tanhf(float x) {
   float a = fabsf(x);
-  float e = em_expf(-2.f * a);
+  float e = em_exp_mid(-2.f * (a > 20.f ? 20.f : a));
   float far = (1.f - e) / (1.f + e);
   float s = x * x;
   float p = -5.70498872745e-3f;
@@ -105,9 +116,7 @@ static inline float em_tanhf(float x) {
   p = fmaf(p, s, 1.33314422036e-1f);
   p = fmaf(p, s, -3.33332819422e-1f);
   float near = fmaf(p * s, a, a);
-  float t = a < 0.625f ? near : far;
-  t = x != x ? x : t;
-  return copysignf(t, x);
+  return copysignf(a < 0.625f ? near : far, x);
 }
 /* log x for x > 0 by mantissa and exponent, a polynomial of degree 8 on [sqrt 1/2, sqrt 2]. */
 static inline float em_logf(float x) {
@@ -160,10 +169,8 @@ static inline float em_erff(float x) {
   p = fmaf(p, c, -1.076680000e-01f);
   p = fmaf(p, c, -6.342783138e-01f);
   p = fmaf(p, c, -1.128865854e+00f);
-  float far = 1.f - em_expf(p * c);
-  float r = a < 0.92f ? near : far;
-  r = x != x ? x : r;
-  return copysignf(r, x);
+  float far = 1.f - em_exp_mid(p * c);
+  return copysignf(a < 0.92f ? near : far, x);
 }
 #define expf em_expf
 #define tanhf em_tanhf
