@@ -72,11 +72,10 @@ int64_t NestPoints::index(const Linear& e) {
 
 NestPoints::Number NestPoints::rounded(const NestValue& u, Number n) const {
   // Floats keep the precision of the reference; integers wrap as they are stored.
+  if (is_float(u.dtype)) return {n.real, static_cast<int64_t>(number<int64_t>(n.real))};
   if (is_float(u.work)) {
-    if (is_float(u.dtype)) return {n.real, static_cast<int64_t>(number<int64_t>(n.real))};
-    int64_t whole = number<int64_t>(n.real);
-    if (u.dtype == DType::boolean) whole = n.real != 0;
-    return {static_cast<double>(whole), whole};
+    n.whole = number<int64_t>(n.real);
+    if (u.dtype == DType::boolean) n.whole = n.real != 0;
   }
   std::byte element[8];
   store_int(u.dtype, element, 0, n.whole);

@@ -3,6 +3,7 @@
 
 #include "kernels/group.h"
 #include "kernels/nest.h"
+#include "kernels/nest_eval.h"
 #include "kernels/nest_part.h"
 #include "ops/build.h"
 #include "ops/evaluate.h"
@@ -96,6 +97,24 @@ TEST(Nest, PartsOfAConcatenationAreItsOperands) {
   EXPECT_EQ(operand(0, 5), 0);
   EXPECT_EQ(operand(5, 7), 1);
   EXPECT_EQ(operand(7, 11), 2);
+}
+
+// Points are what the reference stores, also of numbers that the type does not hold.
+TEST(Nest, PointsOfIntegersWrapAsTheReferenceDoes) {
+  for (DType to : {DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
+    GraphBuilder b;
+    b.output("y", b.op("cast", {b.input("x", f32({6}))}, Attrs({{"to", to}})));
+    Graph g = std::move(b).build();
+    Tensor x =
+        Tensor::of_reals(DType::f32, {6}, std::vector<double>{300, -1.5, 1e30, 0.25, -7e9, 200});
+    Tensor wanted = evaluate(g, std::vector<Value>{x})[0].tensor;
+    Nest nest = nest_of(g).value_or_throw();
+    const std::byte* loads[] = {x.data()};
+    NestPoints points(nest, loads);
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(points.stored(nest.stores[0], Dims{i}), wanted.real(i)) << to_text(to) << " " << i;
+    }
+  }
 }
 
 // A pad of a computed value reads beyond the borders only where the result is dropped: no fault.
