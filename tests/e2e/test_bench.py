@@ -54,6 +54,23 @@ def test_what_is_not_checked_says_so(emend, tour):
     assert model["max_rel_err"] is None and model["not_checked"] == "--no-check"
 
 
+def test_strictness_has_a_price_and_no_kernel_that_rounds_otherwise(emend, tmp_path):
+    path = tmp_path / "squeezenet.onnx"
+    emend("zoo", "squeezenet", path)
+    strict, free = facts(emend, path, "--runs", 3, "--steps", "--accuracy", "strict")["models"]
+    assert strict["strict"] and not free["strict"]
+    kernels = lambda model: {s["kernel"].partition("[")[0] for s in model["steps"]}
+    assert "winograd" in kernels(free) and "winograd" not in kernels(strict)
+    assert free["weight_bytes"] > strict["weight_bytes"]
+    assert "strictness costs" in emend("bench", path, "--runs", 3, "--accuracy", "strict", "--quiet")
+
+
+def test_shares_of_peak_are_told(emend, tour):
+    [model] = facts(emend, tour, "--runs", 3, "--steps")["models"]
+    assert all(s["share_of_flops"] >= 0 and s["share_of_bandwidth"] > 0 for s in model["steps"])
+    assert any(s["share_of_flops"] > 0 for s in model["steps"])
+
+
 def test_an_error_above_what_is_allowed_fails(emend, tour):
     assert emend.run("bench", tour, "--runs", 1, "--accuracy", "1e-12").returncode == 4
     assert emend.run("bench", tour, "--runs", 1, "--accuracy", "1e-4").returncode == 0
