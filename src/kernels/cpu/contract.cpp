@@ -7,8 +7,9 @@
 // iterators, so matrix products, convolutions of any dimension, stride, dilation and group, and
 // einsums are one case. Panels hold k rows of NR (or MR) neighbours: of a constant they are made
 // ahead of time, of other operands in the task that uses them, where bounds (pads) become zeros. An
-// operand that is broadcast and has one stride along k is read where it stands. The sums of a task
-// go through a buffer in the second-level cache, from which the epilogue is printed row by row.
+// operand that is broadcast and has one stride along k is read where it stands or copied. This file
+// says what is worth trying; what a choice means is in contract_plan.h, its text in
+// contract_printer.h and tile_printer.h. Why: docs/decisions/0016.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -164,21 +165,26 @@ class Estimate {
   // Of all threads: what is packed or copied, as often as it is.
   double packing() const {
     constexpr double kTurn = 0.5, kCopy = 0.3, kRow = 0.6, kGather = 2;
-    double depth = real(c_.depth), work = 0;
+    double work = 0;
     if (!p_.panels_ahead) {
       bool neighbours = !p_.vector.iterators.empty() &&
                         c_.nest.math.stride(c_.load(p_.vector).at, p_.vector.iterators.back()) == 1;
-      work += real(p_.vector.extent) * depth *
-              (neighbours        ? kCopy
-               : p_.turns_panels ? kTurn
-                                 : kGather) *
-              real(p_.one_pass() ? 1 : p_.tasks_m);
+      double each = neighbours ? kCopy : p_.turns_panels ? kTurn : kGather;
+      work += real(p_.vector.extent) * each * times(p_.rows_first(), p_.tasks_n, p_.tasks_m);
     }
-    double again = real(p_.one_pass() && !p_.rows_first() ? 1 : p_.tasks_n);
     if (p_.held) {
-      work += real(p_.scalar.extent) * depth * (p_.rows == Rows::copied ? kRow : kGather) * again;
+      double each = p_.rows == Rows::copied ? kRow : kGather;
+      work += real(p_.scalar.extent) * each * times(!p_.rows_first(), p_.tasks_m, p_.tasks_n);
     }
-    return work * real(c_.batches);
+    return work * real(c_.batches * c_.depth);
+  }
+
+  // A side that is cut into `own` pieces per batch is packed once if what was packed is kept for
+  // the tasks that differ in the other side only, but by every thread that has such a task.
+  double times(bool kept, int64_t own, int64_t other) const {
+    if (!kept || !p_.one_pass()) return real(other);
+    double sharing = real(target_.threads) / real(c_.batches * own);
+    return std::clamp(sharing, 1.0, real(other));
   }
 
   const Contraction& c_;

@@ -1,0 +1,93 @@
+// What `contract` chooses and what it asks of the machine; that its results are right is tested on
+// random groups (ops/kernels_property_test.cpp).
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "base/text.h"
+#include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/cpu.h"
+#include "ops/build.h"
+
+namespace emend {
+namespace {
+
+const Target kTarget{.vector_bytes = 64, .threads = 2, .peak_flops = 2.3e11};
+
+// [m, k] times [k, n], or times the transpose of [n, k].
+Graph product(int64_t m, int64_t n, int64_t k, bool turned = false) {
+  GraphBuilder b;
+  NodeId x = b.input("x", Type::tensor(DType::f32, {m, k}));
+  NodeId w = b.input("w", Type::tensor(DType::f32, turned ? Dims{n, k} : Dims{k, n}));
+  if (turned) w = b.op("transpose", {w}, Attrs({{"perm", Dims{1, 0}}}));
+  b.output("y", b.op("matmul", {x, w}));
+  return std::move(b).build();
+}
+
+std::vector<Candidate> candidates(const Graph& group, bool constant) {
+  return contract_kernel().candidates({group, {false, constant}, {}}, kTarget);
+}
+
+ContractConfig best(const Graph& group, bool constant = true) {
+  return candidates(group, constant).at(0).config.as<ContractConfig>();
+}
+
+// Bytes of arrays of the printed function, which lie on the stack.
+int64_t stack_bytes(const std::string& text) {
+  static const std::regex kArray("float \\w+\\[(\\d+)\\] __attribute__");
+  int64_t floats = 0;
+  for (std::sregex_iterator i(text.begin(), text.end(), kArray), end; i != end; ++i) {
+    floats += std::stoll((*i)[1]);
+  }
+  return 4 * floats;
+}
+
+TEST(Contract, BuffersOfATaskFindRoomOnTheStack) {
+  for (bool turned : {false, true}) {
+    for (Dims mnk : {Dims{512, 512, 64}, Dims{128, 768, 3072}, Dims{40, 40, 200000},
+                     Dims{3000, 3000, 5}, Dims{2, 2, 1000000}}) {
+      Graph g = product(mnk[0], mnk[1], mnk[2], turned);
+      for (bool constant : {false, true}) {
+        for (const Candidate& c : candidates(g, constant)) {
+          EXPECT_LT(stack_bytes(contract_kernel().emit(g, c, kTarget).text), 4 << 20)
+              << to_text(mnk) << " " << to_text(c.config);
+        }
+      }
+    }
+  }
+}
+
+// Rows a multiple of 4 KiB apart lie in one set of the first-level cache, which holds eight lines.
+TEST(Contract, RowsThatCollideAreFewOrCopied) {
+  ContractConfig f = best(product(128, 768, 3072));
+  EXPECT_TRUE(f.copied || f.rows <= 8) << to_text(to_attrs(f));
+}
+
+// 67 MB of weights are read once: all rows are in one task, or every thread has its own and reads
+// along with the others.
+TEST(Contract, WeightsThatNoCacheHoldsAreReadOnce) {
+  ContractConfig f = best(product(128, 8192, 2048));
+  EXPECT_FALSE(f.swapped);
+  EXPECT_GE(f.blocks_m * f.rows, 64) << to_text(to_attrs(f));
+}
+
+TEST(Contract, ThreadsFinishTogether) {
+  for (Dims mnk : {Dims{128, 768, 768}, Dims{512, 768, 768}, Dims{197, 2304, 768}}) {
+    ContractConfig f = best(product(mnk[0], mnk[1], mnk[2]));
+    int64_t rows = f.blocks_m * f.rows, columns = f.blocks_n * f.vectors * 16;
+    // Work of tasks [from, to), columns first.
+    auto work = [&](int64_t from, int64_t to) {
+      int64_t n = blocks(mnk[1], columns), sum = 0;
+      for (int64_t t = from; t < to; ++t) {
+        sum += std::min(rows, mnk[0] - t / n * rows) * std::min(columns, mnk[1] - t % n * columns);
+      }
+      return static_cast<double>(sum);
+    };
+    int64_t tasks = blocks(mnk[0], rows) * blocks(mnk[1], columns);
+    double first = work(0, tasks / 2), second = work(tasks / 2, tasks);
+    EXPECT_LT(std::abs(first - second), 0.04 * (first + second)) << to_text(to_attrs(f));
+  }
+}
+
+}  // namespace
+}  // namespace emend
