@@ -336,7 +336,11 @@ double row_step(const Window& w) {
 double crowding(const Window& w, const Config& f, int64_t width) {
   constexpr int64_t kWay = 4096, kWays = 8;
   int64_t apart = std::gcd(w.x_stride(w.column) * 4, kWay);
-  if (!w.shuffled) return f.columns * apart > kWay * kWays ? 2 : 1;
+  if (!w.shuffled) {
+    // Channels that are no neighbours are in a line of the cache each.
+    bool far = w.extent(w.channel) > kUnrolled && w.x_stride(w.channel) != 1;
+    return f.columns * apart > kWay * kWays ? 2 : far ? 1.1 : 1;
+  }
   return f.vectors > 1 && f.vectors * width < w.lanes() ? 1.15 : 1;
 }
 
