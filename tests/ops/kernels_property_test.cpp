@@ -108,6 +108,7 @@ NodeId matmul(GraphBuilder& b, Rng& rng) {
 NodeId heads(GraphBuilder& b, Rng& rng) {
   int64_t h = rng.between(1, 3), s = rng.between(1, 150), t = rng.between(1, 150),
           d = rng.between(4, 40);
+  if (rng.between(0, 1)) t = (t + 15) / 16 * 16;
   auto turned = [&](NodeId x, Dims perm) { return b.op("transpose", {x}, dims("perm", perm)); };
   switch (rng.between(0, 2)) {
     case 0: {

@@ -57,6 +57,15 @@ TEST(Contract, BuffersOfATaskFindRoomOnTheStack) {
   }
 }
 
+TEST(Contract, SumsThatAreTheResultNeedNoBuffer) {
+  auto buffered = [](const Graph& g) {
+    return contract_kernel().emit(g, candidates(g, true)[0], kTarget).text.find("float sums[") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(buffered(product(128, 768, 768)));
+  EXPECT_TRUE(buffered(product(128, 767, 768)));  // the last register is not whole
+}
+
 // Rows a multiple of 4 KiB apart lie in one set of the first-level cache, which holds eight lines.
 TEST(Contract, RowsThatCollideAreFewOrCopied) {
   ContractConfig f = best(product(128, 768, 3072));

@@ -29,7 +29,8 @@ class ContractPrinter {
     auto buffer = [&](const char* name, int64_t floats) {
       text += str("float ", name, "[", floats, "] __attribute__((aligned(64)));\n");
     };
-    buffer("sums", blocks(p_.task_rows(), p_.width) * p_.width * p_.sums_step());
+    if (!stores_sums())
+      buffer("sums", blocks(p_.task_rows(), p_.width) * p_.width * p_.sums_step());
     if (turns_sums()) buffer("turned", p_.task_columns() * turned_step());
     if (!p_.panels_ahead) buffer("panels", p_.task_columns() * p_.pass_depth());
     if (p_.held) buffer("rows_", p_.held);
@@ -48,7 +49,7 @@ class ContractPrinter {
                 ", m1 = ", at_most(str("bm1 * ", p_.mr), p_.scalar.extent), ", n0 = bn0 * ", p_.nr,
                 ", n1 = ", at_most(str("bn1 * ", p_.nr), p_.vector.extent), ";\n");
     text += products();
-    text += epilogue();
+    if (!stores_sums()) text += epilogue();
     text += "}\n}\n";
     return named_kernel(std::move(text), c_.batches * m * n);
   }
@@ -57,6 +58,12 @@ class ContractPrinter {
   bool keeps_rows() const { return p_.held && p_.one_pass(); }
   bool keeps_panels() const { return !p_.panels_ahead && p_.one_pass(); }
   bool turns_sums() const { return p_.along_scalar; }
+  // The sums are the result, whole registers of it: they need no buffer.
+  bool stores_sums() const {
+    return c_.nest.stores.size() == 1 && c_.nest.stores[0].value == c_.sum && p_.one_pass() &&
+           result_step() && p_.vector.extent % p_.width == 0 &&
+           group_.type(group_.outputs[0].node).dtype == DType::f32;
+  }
   int64_t turned_step() const { return padded_row(blocks(p_.task_rows(), p_.width) * p_.width); }
   // Of the last block of rows, and of the last panel.
   int64_t last_rows() const { return p_.scalar.extent - (p_.blocks_m - 1) * p_.mr; }
@@ -127,7 +134,7 @@ class ContractPrinter {
                             .pointers = p_.pointers,
                             .row_step = p_.row_step,
                             .k_step = p_.k_step,
-                            .sums_step = p_.sums_step(),
+                            .sums_step = stores_sums() ? *result_step() : p_.sums_step(),
                             .continues = !p_.one_pass(),
                             .fetch = fetch()});
       }
@@ -136,8 +143,9 @@ class ContractPrinter {
   }
 
   std::string call_tile(const std::string& s) const {
-    std::string args = str("(depth, ", s, ", v, sums + (bm - bm0) * ", p_.mr * p_.sums_step(),
-                           " + (bn - bn0) * ", p_.nr);
+    std::string sums =
+        str("sums + (bm - bm0) * ", p_.mr * p_.sums_step(), " + (bn - bn0) * ", p_.nr);
+    std::string args = str("(depth, ", s, ", v, ", stores_sums() ? "result" : sums);
     if (!p_.one_pass()) args += ", k0 == 0";
     if (fetch().every) args += ", next";
     args += ");\n";
@@ -185,7 +193,17 @@ class ContractPrinter {
         s = str("rows_ + (bm - bm0) * depth * ", p_.mr);
         break;
     }
-    return text + next() + call_tile(s) + "}\n}\n}\n";
+    return text + result() + next() + call_tile(s) + "}\n}\n}\n";
+  }
+
+  // Where the tile's part of the result begins.
+  std::string result() const {
+    if (!stores_sums() && fetched() != Fetched::result) return "";
+    return str("float* result;\n{\n",
+               declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, ")")),
+               declare_digits(c_.nest, p_.vector.iterators, str("(bn * ", p_.nr, ")")),
+               "result = (float*)(y", c_.nest.stores[0].buffer, " + ",
+               c_.nest.math.text(c_.nest.stores[0].at, iterator_name), ");\n}\n");
   }
 
   // Where the tile starts to fetch.
@@ -196,13 +214,7 @@ class ContractPrinter {
       return str("const char* const next = (const char*)(rows + (bn == bn0 ? ", p_.mr * p_.row_step,
                  " : 0));\n");
     }
-    if (fetched() == Fetched::result) {
-      std::string text = "const char* next;\n{\n";
-      text += declare_digits(c_.nest, p_.scalar.iterators, str("(bm * ", p_.mr, ")"));
-      text += declare_digits(c_.nest, p_.vector.iterators, str("(bn * ", p_.nr, ")"));
-      return str(text, "next = (const char*)(y", c_.nest.stores[0].buffer, " + ",
-                 c_.nest.math.text(c_.nest.stores[0].at, iterator_name), ");\n}\n");
-    }
+    if (fetched() == Fetched::result) return "const char* const next = (const char*)result;\n";
     int64_t panel = 4 * p_.nr;
     return str("const int64_t share = (bm - bm0) * (depth / ", f.every, ") * ", f.step,
                ";\nconst char* const next = (const char*)v + (share < depth * ", panel,
