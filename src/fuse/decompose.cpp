@@ -14,6 +14,12 @@ using Made = std::vector<NodeId>;
 void copy_into(GraphBuilder& b, const Graph& g, std::vector<NodeId> inputs,
                std::vector<Made>& outputs);
 
+// As one node: a tuple that was taken apart is put together for whoever wants it whole.
+NodeId whole(GraphBuilder& b, const Type& type, const Made& made) {
+  bool apart = type.kind == Type::Kind::tuple && b.type(made[0]).kind != Type::Kind::tuple;
+  return apart ? b.op("tuple", made) : made[0];
+}
+
 Made copy_node(GraphBuilder& b, const Graph& g, NodeId n, const std::vector<Made>& made) {
   const Node& node = g.nodes[n];
   if (node.op == kConstantOp) return {b.constant(g.constant(n))};
@@ -27,7 +33,7 @@ Made copy_node(GraphBuilder& b, const Graph& g, NodeId n, const std::vector<Made
   std::vector<NodeId> args;
   std::vector<Type> types;
   for (NodeId a : node.args) {
-    args.push_back(made[a.value][0]);
+    args.push_back(whole(b, g.type(a), made[a.value]));
     types.push_back(g.type(a));
   }
   const OpDef& def = op_def(node);
@@ -64,10 +70,8 @@ Graph decomposed(const Graph& g) {
   for (const auto& i : g.inputs) inputs.push_back(b.input(i.name, g.type(i.node), i.donated));
   std::vector<Made> outputs;
   copy_into(b, g, inputs, outputs);
-  for (size_t o = 0; o < g.outputs.size(); ++o) {
-    const Made& items = outputs[o];
-    b.output(g.outputs[o].name, items.size() == 1 ? items[0] : b.op("tuple", items));
-  }
+  for (size_t o = 0; o < g.outputs.size(); ++o)
+    b.output(g.outputs[o].name, whole(b, g.type(g.outputs[o].node), outputs[o]));
   return std::move(b).build();
 }
 

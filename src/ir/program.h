@@ -90,4 +90,7 @@ struct Program {
   size_t arena_lower_bound = 0;  // the most that is alive at one step
 };
 
+// What every thread has for itself while a program runs, in whole pages.
+size_t scratch_bytes(const Program& p);
+
 }  // namespace emend

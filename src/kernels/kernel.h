@@ -42,10 +42,7 @@ struct Candidate {
   // Per input of the group: how a constant is stored ahead of time (a graph from the operand to
   // what the kernel reads); no outputs: as it is.
   std::vector<Graph> packing;
-  // What a library may add when it packs constants its own way.
-  struct Growth {
-    double held = 0, added = 0;  // bytes
-  } growth;
+  double growth = 0;  // bytes that a library may add when it packs constants its own way
   // What it may lose beyond a plain sum in the element type, relative to the largest output.
   double error = 0;
 };

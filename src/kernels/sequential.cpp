@@ -22,11 +22,18 @@ bool is_plain(const Type& t) {
   return t.is_tensor() && working_type(one) && count(t.shape) > 0;
 }
 
+// A group holds constants of one element itself: they are no memory.
+bool holds_scalars(const Graph& g, NodeId n) {
+  return std::ranges::any_of(
+      g.nodes[n].args, [&](NodeId a) { return g.is_constant(a) && g.constant(a).count() == 1; });
+}
+
 }  // namespace
 
 std::optional<Scan> scan_of(const Graph& g, NodeId n) {
   const Node& node = g.nodes[n];
   if (!op_def(node).means || node.args.size() != 1 || !is_plain(g.type(n))) return {};
+  if (holds_scalars(g, n)) return {};
   std::vector<Type> types = operand_types(g, n);
   if (types[0].dtype != g.type(n).dtype) return {};
   Meaning m = meaning_of(op_def(node), node.attrs, types);
@@ -45,10 +52,7 @@ std::optional<Scatter> scatter_of(const Graph& g, NodeId n) {
   const Node& node = g.nodes[n];
   std::vector<Type> types = operand_types(g, n);
   if (!std::ranges::all_of(types, is_plain)) return {};
-  // A group holds scalars itself: they are no memory.
-  for (NodeId a : node.args) {
-    if (g.is_constant(a) && g.constant(a).count() == 1) return {};
-  }
+  if (holds_scalars(g, n)) return {};
   auto s = as_scatter(op_def(node), node.attrs, types);
   if (!s) return {};
   // Narrow floats are rounded once, after all updates: that takes memory that nobody has.

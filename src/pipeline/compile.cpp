@@ -13,6 +13,7 @@
 #include "kernels/cpu/c_code.h"
 #include "kernels/group.h"
 #include "kernels/kernel.h"
+#include "kernels/nest.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
 #include "pipeline/kernel_check.h"
@@ -74,7 +75,9 @@ double checked_accuracy(const CompileFlowOptions& options) {
 KernelChecks check_somehow(const Graph& g, const CpuProgram& compiled,
                            const CompileFlowOptions& options) {
   try {
-    return check_kernels(g, compiled, random_inputs(g, options.seed), checked_accuracy(options));
+    auto checks =
+        check_kernels(g, compiled, random_inputs(g, options.seed), checked_accuracy(options));
+    if (checks.unchecked.empty() || options.inputs.empty()) return checks;
   } catch (const Error&) {
     if (options.inputs.empty()) throw;
   }
@@ -103,7 +106,8 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
     std::string what =
         step.converts ? str("kernel of a change of layout: error of ")
                       : str("kernel ", choice.kernel, " ", to_text(choice.config), ": error of ");
-    bool plainest = !step.converts && choice.kernel == "rows" && choice.layouts.plain();
+    bool plainest = !step.converts && ((choice.kernel == "rows" && choice.layouts.plain()) ||
+                                       !nest_of(step.computes));
     facts.faults.push_back(str(what, f.error, " at ", f.where, "; replaced by ",
                                plainest        ? "the reference"
                                : step.converts ? "layouts that need none"
@@ -117,8 +121,15 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
     }
     if (plainest) for_host.insert(step.group);
   }
+  for (size_t s : checks.unchecked) {
+    const Step& step = compiled.program().steps[s];
+    facts.faults.push_back(
+        str("kernel ", plan.choices[step.group].kernel,
+            " could not be checked: its data is wrong; replaced by the reference"));
+    for_host.insert(step.group);
+  }
   if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
-  return checks.faults.empty();
+  return checks.faults.empty() && checks.unchecked.empty();
 }
 
 std::vector<Fallback> fallbacks(const Graph& g, const Partition& partition) {
@@ -211,12 +222,14 @@ double allowed_error(const Partition& partition, const CompileFlowOptions& optio
 // Prices of what select asks about; nothing where they cannot be measured.
 decltype(SelectOptions::price) measured(const Graph& plain, const Partition& partition,
                                         const Catalogue& catalogue, const Target& target,
-                                        const CompileFlowOptions& options, CompileReport& facts) {
+                                        const CompileFlowOptions& options,
+                                        const SelectOptions& choose, CompileReport& facts) {
   decltype(SelectOptions::price) price;
   TuneReport tuned;
   try {
-    price = measured_prices(plain, partition, catalogue, target, *options.prices,
-                            {.cpu = options.cpu, .monitor = options.cpu.compile.monitor}, &tuned);
+    price = measured_prices(
+        plain, partition, catalogue, target, *options.prices,
+        {.cpu = options.cpu, .monitor = options.cpu.compile.monitor, .choose = choose}, &tuned);
   } catch (const CompileFailure&) {
     // What cannot be compiled cannot be measured; compiling the program says so.
   }
@@ -293,7 +306,7 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   SelectOptions choose{.memory = options.memory, .error = allowed_error(partition, options)};
   if (options.prices) {
     choose.price = timed(facts, "measure", [&] {
-      return measured(plain, partition, catalogue, target, options, facts);
+      return measured(plain, partition, catalogue, target, options, choose, facts);
     });
   }
   Plan plan = timed(facts, "select",

@@ -10,6 +10,7 @@
 #include "kernels/group.h"
 #include "kernels/nest_eval.h"
 #include "ops/evaluate.h"
+#include "run/repack.h"
 
 namespace emend {
 namespace {
@@ -60,9 +61,10 @@ std::vector<Samples> samples_of(const Nest& nest, std::span<const std::byte* con
   return all;
 }
 
-// All elements, by the reference: of groups whose steps depend on one another. Nothing if the data
-// is wrong, which the kernel itself tells.
-std::vector<Samples> samples_of(const Graph& group, std::span<const std::byte* const> loads) {
+// All elements, by the reference: of groups whose steps depend on one another. None if the data is
+// wrong: the kernel tells so itself, but was compared with nothing.
+std::optional<std::vector<Samples>> samples_of(const Graph& group,
+                                               std::span<const std::byte* const> loads) {
   std::vector<Value> in;
   for (size_t i = 0; i < loads.size(); ++i) {
     const Type& t = group.type(group.inputs[i].node);
@@ -80,6 +82,7 @@ std::vector<Samples> samples_of(const Graph& group, std::span<const std::byte* c
       }
     }
   } catch (const Error&) {
+    return std::nullopt;
   }
   return all;
 }
@@ -103,8 +106,13 @@ std::optional<KernelFault> fault_among(const Samples& samples, size_t output, DT
   return KernelFault{0, worst / scale, str("output ", output, ", element ", at)};
 }
 
-std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
-                                    std::span<void* const> buffers, double accuracy) {
+struct Verdict {
+  bool known = true;  // false: there was nothing to compare with
+  std::optional<KernelFault> fault;
+};
+
+Verdict verdict_on(const Graph& g, const Step& step, std::span<void* const> buffers,
+                   double accuracy) {
   std::vector<const std::byte*> loads;
   for (size_t i = 0; i < step.sources.size(); ++i) {
     // A constant may be packed: the kernel's own copy is not in the graph's order.
@@ -113,13 +121,34 @@ std::optional<KernelFault> fault_of(const Graph& g, const Step& step,
                                      : static_cast<const std::byte*>(buffers[i]));
   }
   auto nest = nest_of(step.computes);
-  auto samples = nest ? samples_of(*nest, loads) : samples_of(step.computes, loads);
-  for (size_t o = 0; o < samples.size(); ++o) {
+  auto samples = nest ? std::optional(samples_of(*nest, loads)) : samples_of(step.computes, loads);
+  if (!samples) return {.known = false, .fault = {}};
+  for (size_t o = 0; o < samples->size(); ++o) {
     DType dtype = step.computes.type(step.computes.outputs[o].node).dtype;
     const auto* data = static_cast<const std::byte*>(buffers[loads.size() + o]);
-    if (auto fault = fault_among(samples[o], o, dtype, data, accuracy)) return fault;
+    if (auto fault = fault_among((*samples)[o], o, dtype, data, accuracy)) return {true, fault};
   }
-  return std::nullopt;
+  return {};
+}
+
+// How the weights that a step loads were stored, as text: a kernel is right together with them.
+std::string packed(const Program& p, const Step& step) {
+  std::string text = str(" packed ", kRepackingVersion);
+  auto add = [&](const auto& numbers) {
+    for (auto n : numbers) text += str(" ", n);
+    text += ";";
+  };
+  for (BufferId b : step.loads) {
+    const Buffer& buffer = p.buffers[b];
+    if (buffer.place != Buffer::Place::weight || !p.weights[buffer.index].packing) continue;
+    const Repacking& r = *p.weights[buffer.index].packing;
+    add(r.extents);
+    add(r.strides);
+    for (const auto& l : r.limits) add(l.coefs), add(Dims{l.constant, l.extent});
+    for (const auto& m : r.matrices) add(Dims{m.rows, m.columns}), add(m.elements);
+    add(Dims{r.first, r.inner});
+  }
+  return text;
 }
 
 // Which loads a step writes over, as text: right apart is not yet right in place.
@@ -149,7 +178,9 @@ KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<
     if (p.steps[s].kind != Step::Kind::launch) continue;
     uint64_t key = hash_text(p.kernels[p.steps[s].kernel].text, program.kernels().machine);
     key = hash_mix(key, hash(p.steps[s].computes));
-    key = hash_text(str(accuracy, " ", p.steps[s].tasks, overwritten(p, p.steps[s])), key);
+    key = hash_text(
+        str(accuracy, " ", p.steps[s].tasks, overwritten(p, p.steps[s]), packed(p, p.steps[s])),
+        key);
     verdicts[s] = program.kernels().folder / str("checked-", key);
     all_known = all_known && std::filesystem::exists(verdicts[s]);
   }
@@ -165,10 +196,15 @@ KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<
       ++result.known;
       return;
     }
+    Verdict verdict = verdict_on(g, p.steps[s], buffers, accuracy);
+    if (!verdict.known) {
+      result.unchecked.push_back(s);
+      return;
+    }
     ++result.checked;
-    if (auto fault = fault_of(g, p.steps[s], buffers, accuracy)) {
-      fault->step = s;
-      result.faults.push_back(*fault);
+    if (verdict.fault) {
+      verdict.fault->step = s;
+      result.faults.push_back(*verdict.fault);
     } else {
       std::ofstream(verdicts[s]) << "ok\n";
     }

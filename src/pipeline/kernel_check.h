@@ -21,6 +21,8 @@ struct KernelFault {
 struct KernelChecks {
   int checked = 0, known = 0;  // now; earlier
   std::vector<KernelFault> faults;
+  std::vector<size_t>
+      unchecked;  // steps that there was nothing to compare with: their data is wrong
 };
 
 // `accuracy` is the largest error accepted of f32 and wider, relative to the largest value;

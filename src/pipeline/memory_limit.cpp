@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parallel.h"
 
 namespace emend {
 namespace {
@@ -70,6 +71,7 @@ void require_memory(const Program& p, uint64_t limit) {
     if (b.place != Buffer::Place::arena) all.add(b.bytes);
   }
   all.add(p.arena_bytes);
+  all.add(scratch_bytes(p) * static_cast<uint64_t>(thread_count()));
   all.require("the program takes");
 }
 

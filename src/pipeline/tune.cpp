@@ -95,16 +95,18 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
                target.threads, " machine ", machine, " code ", hash_text(code.text));
   };
   // What select would ask about.
-  select(g, partition, catalogue, target, {.price = [&](const Offer& o) -> std::optional<double> {
-           std::string key = key_of(o);
-           if (auto price = prices.find(key)) {
-             known[key] = *price;
-             ++facts.known;
-           } else {
-             wanted.push_back({key, Trial(o)});
-           }
-           return std::nullopt;
-         }});
+  SelectOptions asking = options.choose;
+  asking.price = [&](const Offer& o) -> std::optional<double> {
+    std::string key = key_of(o);
+    if (auto price = prices.find(key)) {
+      known[key] = *price;
+      ++facts.known;
+    } else {
+      wanted.push_back({key, Trial(o)});
+    }
+    return std::nullopt;
+  };
+  select(g, partition, catalogue, target, asking);
   // All texts compiled together, then one after the other alone on the machine.
   std::vector<KernelCode> texts;
   std::vector<Program> programs;

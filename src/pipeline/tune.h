@@ -14,6 +14,7 @@ struct TuneOptions {
   int runs = 15;          // of each candidate; the fastest counts
   double seconds = 0.05;  // of each candidate at most, once it ran three times
   Monitor monitor;        // a stop leaves the rest to the estimates
+  SelectOptions choose;   // with which prices will be asked for
 };
 
 struct TuneReport {

@@ -162,18 +162,12 @@ struct CpuProgram::Impl {
       if (buffer.place == Buffer::Place::weight)
         made->at[b] = const_cast<std::byte*>(weights[buffer.index].data());
     }
-    made->scratch = pages(scratch_bytes() * static_cast<size_t>(pool->threads()), "scratch");
+    made->scratch = pages(scratch_bytes(program) * static_cast<size_t>(pool->threads()), "scratch");
     for (const Step& s : program.steps) made->arguments.emplace_back(argument_count(s));
     for (const auto& l : library) made->bound.push_back(l ? l->bind() : nullptr);
     return made;
   }
 
-  size_t scratch_bytes() const {
-    constexpr size_t kPage = 4096;
-    size_t most = 0;
-    for (const KernelCode& k : program.kernels) most = std::max(most, k.scratch_bytes);
-    return (most + kPage - 1) / kPage * kPage;
-  }
   bool has_scratch(const Step& s) const {
     return s.kind == Step::Kind::launch && program.kernels[s.kernel].scratch_bytes > 0;
   }
@@ -190,7 +184,7 @@ struct CpuProgram::Impl {
   }
 
   void bind(Instance& i) const {
-    size_t scratch = scratch_bytes();
+    size_t scratch = scratch_bytes(program);
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const Step& step = program.steps[s];
       size_t k = 0;

@@ -5,6 +5,9 @@
 
 namespace emend {
 
+// To be raised with every change of what is written: verdicts about kernels count on it.
+inline constexpr int kRepackingVersion = 1;
+
 // Writes what `r` makes of `from` to `out`, which holds zeros; on several threads if it is large.
 // What was read of a mapped file is dropped again.
 void repack(const Tensor& from, const Repacking& r, std::byte* out);

@@ -71,7 +71,7 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
     std::byte* to = memory.get() + offsets[w];
     stored.emplace_back(from.dtype(), buffers[w]->type.shape, memory,
                         std::span<const std::byte>(to, buffers[w]->bytes));
-    Repacking how = weights[w].packing ? std::move(*weights[w].packing) : as_it_is(from);
+    Repacking how = weights[w].packing ? *weights[w].packing : as_it_is(from);
     repack(from, how, to);
     from = {};
     if ((since_trim += buffers[w]->bytes) > kTrimAfter) trim_heap(), since_trim = 0;

@@ -37,7 +37,7 @@ double bytes_of(const Type& t) {
 
 // What its way of storing weights takes besides the weights.
 double added_bytes(const Candidate& c) {
-  double bytes = c.growth.added;
+  double bytes = c.growth;
   for (const Graph& packing : c.packing) {
     if (packing.outputs.empty()) continue;
     bytes += bytes_of(packing.type(packing.outputs[0].node)) -
@@ -191,23 +191,21 @@ class Selector {
   // Candidates that are cheaper than all that add less, by measured prices where there are any:
   // what was measured is not held against what was only estimated.
   Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless) const {
-    Options all;
+    Options all, measured;
     for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
-    size_t asked = 0;
-    for (size_t i = 0; i < all.size() && asked < static_cast<size_t>(options_.asked); ++i) {
-      if (!options_.price || candidates[i].estimate_s > hopeless) break;
-      auto price = options_.price({p.outline.graph, p.constant, candidates[i]});
-      if (!price) continue;
-      all[asked++] = {candidates[i], *price, all[i].added};
+    for (size_t i = 0; i < all.size() && i < static_cast<size_t>(options_.asked); ++i) {
+      if (!options_.price || all[i].price > hopeless) break;
+      auto price = options_.price({p.outline.graph, p.constant, all[i].candidate});
+      if (price) measured.push_back({all[i].candidate, *price, all[i].added});
     }
-    if (asked > 0) {
+    if (!measured.empty()) {
       // Room can be had in any case.
       Option least = *std::ranges::min_element(all, {}, &Option::added);
-      all.resize(asked);
-      if (std::ranges::min(all, {}, &Option::added).added > least.added) {
-        least.price = std::max(least.price, std::ranges::max(all, {}, &Option::price).price);
-        all.push_back(std::move(least));
+      if (std::ranges::min(measured, {}, &Option::added).added > least.added) {
+        least.price = std::max(least.price, std::ranges::max(measured, {}, &Option::price).price);
+        measured.push_back(std::move(least));
       }
+      all = std::move(measured);
     }
     std::ranges::stable_sort(all, {}, &Option::price);
     Options kept;

@@ -80,8 +80,9 @@ class Scanner {
     at_end();
     size_t number = 0;
     std::string_view line = rest_of_statement();
+    if (!line.starts_with("%")) fail_here("expected a numbered statement");
     auto [end, error] = std::from_chars(line.data() + 1, line.data() + line.size(), number);
-    if (!line.starts_with("%") || error != std::errc()) fail_here("expected a numbered statement");
+    if (error != std::errc()) fail_here("expected a numbered statement");
     auto [it, fresh] = lines_.emplace(number, line);
     if (!fresh && it->second != line) fail_here(str("%", number, " is defined in two ways"));
     return NodeId(number);

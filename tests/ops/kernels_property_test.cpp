@@ -649,6 +649,9 @@ TEST_P(Kernels, AgreeWithTheReference) {
   for (const auto& [name, n] : tried) std::cout << param.name << ": " << name << " " << n << "\n";
   const char* own = own_kernel(param.family);
   EXPECT_GT(tried[own ? own : "rows"], cases() / 4);
+  if (param.family == Family(window)) {
+    EXPECT_GT(tried["winograd"], cases() / 8);
+  }
 }
 
 #ifdef __SANITIZE_ADDRESS__

@@ -105,11 +105,37 @@ TEST_P(Indices, OutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
 
 INSTANTIATE_TEST_SUITE_P(
     Compile, Indices,
+    testing::Values("graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }"));
+
+// What was compared with nothing is not used, and counts as nothing the next time.
+class Scatters : public testing::TestWithParam<const char*> {};
+
+TEST_P(Scatters, ThatCannotBeCheckedAreLeftToTheReference) {
+  Graph g = parse_graph(GetParam());
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.seed = 3;
+  CompileReport report;
+  CpuProgram program = compile(g, options, &report);
+  EXPECT_EQ(report.kernels_checked, 0);
+  ASSERT_EQ(report.faults.size(), 1u);
+  EXPECT_NE(report.faults[0].find("could not be checked"), std::string::npos);
+  EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
+  // With data that is right, the kernel is.
+  options.inputs = random_inputs(g, options.seed);
+  options.inputs[1] = Tensor::zeros(DType::i64, g.type(g.inputs[1].node).shape);
+  CpuProgram checked = compile(g, options, &report);
+  EXPECT_EQ(report.faults, std::vector<std::string>());
+  EXPECT_EQ(report.kernels_checked, 1);
+  EXPECT_EQ(checked.run(options.inputs), evaluate(g, options.inputs));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Compile, Scatters,
     testing::Values(
-        "graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }",
         "graph(x: f32[1,3], i: i64[5,3], u: f32[5,3]) { return scatter_elements(x, i, u) }",
-        "graph(x: f32[1,3], i: i64[5,1], u: f32[5,3]) { return scatter_nd(x, i, u) }",
-        "graph(x: f32[1,3], i: i64[2], u: f32[]) { return scatter_nd(x, i, u) }"));
+        "graph(x: f32[1,3], i: i64[5,1], u: f32[5,3]) { return scatter_nd(x, i, u) }"));
 
 // A page that nobody may read lies before every operand and another behind it, where no operand
 // needs to be read beyond its ends. Concatenations are loads behind masks; a vector of known length

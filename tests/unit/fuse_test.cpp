@@ -404,5 +404,20 @@ TEST(Fuse, CirclesBetweenIslandsAreCut) {
   EXPECT_NEAR(price(g, p, target).value(), Brute(g, target).least(), 1e-15);
 }
 
+// Tuples are taken apart for those that ask for items, and are whole for all others.
+TEST(Decomposed, TuplesWithinTuplesAndOfOneItem) {
+  GraphBuilder b;
+  Type two = Type::tensor(DType::f32, {2});
+  NodeId inner = b.op("tuple", {b.input("a", two), b.input("b", two)});
+  NodeId second = b.get(b.get(b.op("tuple", {inner, b.input("c", two)}), 0), 1);
+  b.output("x", second);
+  b.output("y", b.op("tuple", {second}));
+  Graph g = std::move(b).build();
+  Graph plain = decomposed(g);
+  ASSERT_EQ(plain.outputs.size(), 2u);
+  for (size_t o = 0; o < 2; ++o)
+    EXPECT_EQ(plain.type(plain.outputs[o].node), g.type(g.outputs[o].node));
+}
+
 }  // namespace
 }  // namespace emend

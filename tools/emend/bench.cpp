@@ -199,6 +199,7 @@ Json facts_of(const Entry& e) {
   j["weight_bytes"] = static_cast<double>(e.program->weight_bytes());
   j["arena_bytes"] = p.arena_bytes;
   j["arena_lower_bound"] = p.arena_lower_bound;
+  j["scratch_bytes"] = scratch_bytes(p);
   j["code_bytes"] = e.program->code_bytes();
   j["prices_measured"] = e.report.prices_measured;
   j["prices_known"] = e.report.prices_known;
@@ -280,7 +281,8 @@ void print_memory(const std::vector<Entry>& entries, double peak) {
               << bytes_text(static_cast<double>(e.program->weight_bytes())) << " of "
               << bytes_text(constant_bytes(e.graph)) << " in the model, intermediate values "
               << bytes_text(static_cast<double>(p.arena_bytes)) << " of at least "
-              << bytes_text(static_cast<double>(p.arena_lower_bound)) << '\n';
+              << bytes_text(static_cast<double>(p.arena_lower_bound)) << ", scratch of a thread "
+              << bytes_text(static_cast<double>(scratch_bytes(p))) << '\n';
   }
   std::cout << "peak memory of the process: " << bytes_text(peak) << '\n';
 }

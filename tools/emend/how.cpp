@@ -36,7 +36,8 @@ void add_how_options(CLI::App& command, HowOptions& how) {
   command.add_option("--disable", how.disable, "rules and passes to leave out")->type_name("GLOB");
   command
       .add_option("--accuracy", how.accuracy,
-                  "largest error relative to an output's largest value, or strict: the same bits")
+                  "largest error relative to an output's largest value, or strict: the same bits "
+                  "from optimizing, no kernel that loses more than a plain sum")
       ->type_name("ERROR");
 }
 

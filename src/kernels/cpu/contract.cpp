@@ -255,7 +255,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
                          .layouts = wanted.layouts,
                          .estimate_s = *seconds,
                          .packing = {},
-                         .growth = {}});
+                         .growth = 0});
         }
       }
     }

@@ -202,10 +202,10 @@ struct Config {
 };
 
 // Packed weights come in blocks of up to 64 of what runs along the vectors.
-Candidate::Growth growth_of(int64_t elements, int64_t along) {
+double growth_of(int64_t elements, int64_t along) {
   constexpr double kBlock = 64;
   auto bytes = static_cast<double>(elements) * 4, n = static_cast<double>(along);
-  return {bytes, bytes * (std::ceil(n / kBlock) * kBlock / n - 1)};
+  return bytes * (std::ceil(n / kBlock) * kBlock / n - 1);
 }
 
 // ---- convolutions, channels last
@@ -419,7 +419,7 @@ std::vector<Candidate> matmul_candidates(const Wanted& wanted, const Target& tar
            .layouts = wanted.layouts,
            .estimate_s = seconds,
            .packing = {},
-           .growth = constant ? growth_of(g->batch * g->k * g->n, g->n) : Candidate::Growth{}}};
+           .growth = constant ? growth_of(g->batch * g->k * g->n, g->n) : 0.0}};
 }
 
 // Rows [from, to) of the product with one right factor.

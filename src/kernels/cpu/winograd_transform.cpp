@@ -174,19 +174,18 @@ class ProductPrinter {
       bool shared =
           pair && terms(pair->even) + terms(pair->odd) + 2 < terms(rows[i]) + terms(rows[i + 1]);
       if (!shared) {
-        declare(names[i], sum_text(rows[i], in), terms(rows[i]));
+        declare(names[i], sum_text(rows[i], in));
         continue;
       }
       std::string even = names[i] + "e", odd = names[i] + "o";
-      declare(even, sum_text(pair->even, in), terms(pair->even));
-      declare(odd, sum_text(pair->odd, in), terms(pair->odd));
-      declare(names[i], str(even, " + ", odd), 1);
-      declare(names[i + 1], str(even, " - ", odd), 1);
+      declare(even, sum_text(pair->even, in));
+      declare(odd, sum_text(pair->odd, in));
+      declare(names[i], str(even, " + ", odd));
+      declare(names[i + 1], str(even, " - ", odd));
       ++i;
     }
     return std::move(text_);
   }
-  int64_t operations() const { return operations_; }
 
  private:
   static int64_t terms(const std::vector<Rational>& row) {
@@ -194,9 +193,8 @@ class ProductPrinter {
     for (const Rational& r : row) n += r.num != 0;
     return n;
   }
-  void declare(const std::string& name, const std::string& value, int64_t operations) {
+  void declare(const std::string& name, const std::string& value) {
     text_ += str("const em_v ", name, " = ", value.empty() ? "(em_v){0}" : value, ";\n");
-    operations_ += operations;
   }
 
   // Two columns that differ in signs only: their sum and difference are made once.
@@ -206,8 +204,8 @@ class ProductPrinter {
       auto pair = split(columns[j], columns[j + 1]);
       if (!pair || terms(columns[j]) < 3 || terms(columns[j + 1]) < 3) continue;
       std::string sum = str(prefix, "s", j), difference = str(prefix, "d", j);
-      declare(sum, str(in[j], " + ", in[j + 1]), 1);
-      declare(difference, str(in[j], " - ", in[j + 1]), 1);
+      declare(sum, str(in[j], " + ", in[j + 1]));
+      declare(difference, str(in[j], " - ", in[j + 1]));
       in[j] = sum;
       in[j + 1] = difference;
       columns[j] = std::move(pair->even);
@@ -217,26 +215,13 @@ class ProductPrinter {
   }
 
   std::string text_;
-  int64_t operations_ = 0;
 };
-
-std::vector<std::string> numbered(size_t count) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.push_back(str("n", i));
-  return names;
-}
 
 }  // namespace
 
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
                          const std::vector<std::string>& names) {
   return ProductPrinter().print(matrix, in, names);
-}
-
-int64_t product_operations(const RationalMatrix& matrix) {
-  ProductPrinter p;
-  p.print(matrix, numbered(matrix[0].size()), numbered(matrix.size()));
-  return p.operations();
 }
 
 }  // namespace emend

@@ -41,7 +41,5 @@ double amplification(const WinogradMatrices& w);
 // Opposite points share their work: `names` of results are declared as constants of type em_v.
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
                          const std::vector<std::string>& names);
-// How many vector operations that takes.
-int64_t product_operations(const RationalMatrix& matrix);
 
 }  // namespace emend
