@@ -199,6 +199,36 @@ TEST(Planted, AnErrorOfASequentialKernelIsFound) {
   }
 }
 
+// A kernel is right together with the weights as they were stored for it, and was checked so.
+TEST(Planted, AnErrorInHowWeightsAreStoredIsFound) {
+  GraphBuilder b;
+  std::vector<double> weights(16 * 16 * 9);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::sin(static_cast<double>(i));
+  NodeId x = b.input("x", Type::tensor(DType::f32, {1, 16, 9, 9}));
+  NodeId w = b.constant(Tensor::of_reals(DType::f32, {16, 16, 3, 3}, weights));
+  Attrs attrs({{"pads", Dims{1, 1, 1, 1}}, {"strides", Dims{1, 1}}, {"dilations", Dims{1, 1}}});
+  NodeId y = b.op("conv", {x, w}, attrs);
+  b.output("y", y);
+  Graph g = std::move(b).build();
+  Target target{.vector_bytes = 16, .threads = 2};
+  Plan plan{fuse(g, {.target = target}), {}};
+  Graph outline = outlined(g, plan.partition.groups[0]).graph;
+  Layouts layouts{{channels_last({1, 16, 9, 9}), {}}, {channels_last({1, 16, 9, 9})}};
+  const Kernel& kernel = kernel_named(cpu_catalogue(), "winograd");
+  plan.choices = {kernel.candidates({outline, {false, true}, layouts}, target).at(0)};
+  Scratch scratch;  // the second time with the verdict of the first
+  for (bool damaged : {false, true}) {
+    Program p = generate(g, plan, cpu_catalogue(), target);
+    ASSERT_EQ(p.weights.size(), 1u);
+    if (damaged) p.weights[0].packing->matrices[0].elements[0] *= 2;
+    CpuOptions options{.threads = 2};
+    options.compile.cache = scratch / "kernels";
+    CpuProgram program(std::move(p), c_prelude(), options);
+    EXPECT_EQ(check_kernels(g, program, random_inputs(g, 3), 1e-4).faults.size(),
+              damaged ? 1u : 0u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Templates, KernelCheck, testing::Values("rows", "contract"),
                          [](const auto& info) { return std::string(info.param); });
 
