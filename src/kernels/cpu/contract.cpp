@@ -66,7 +66,11 @@ class Estimate {
     if (p_.panels_ahead) weights += real(p_.vector.extent);
     if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
     double reading = 4 * weights * real(c_.batches * c_.depth) / target_.memory_bandwidth();
-    return target_.launch_s + std::max(computing, reading);
+    // Both at once, but for a part; and one thread alone does not get all that memory gives.
+    constexpr double kApart = 0.2;
+    int64_t tasks = c_.batches * p_.tasks_m * p_.tasks_n;
+    if (tasks < target_.threads) reading *= 2 - real(tasks) / real(target_.threads);
+    return target_.launch_s + std::max(computing, reading) + kApart * std::min(computing, reading);
   }
 
  private:
