@@ -34,6 +34,12 @@ TEST(Compile, KernelsOfTheSameTextServeSeveralSizes) {
   })");
 }
 
+// A group holds a constant of one element itself, which is no memory that a scan could read.
+TEST(Compile, ARunningSumOfOneConstantIsLeftToOthers) {
+  Graph g = parse_graph("graph() { %0 = constant f32[1]{3} return cum_sum[axis=0](%0) }");
+  EXPECT_EQ(compile(g).run({}), evaluate(g, {}));
+}
+
 TEST(Compile, AReductionOverNothingIsNeutral) {
   expect_compiled_right(R"(graph(x: f32[2,0,4]) {
     return reduce_sum[axes=[1]](x), reduce_prod[axes=[1]](x)

@@ -180,5 +180,14 @@ TEST(Text, NoTextCrashesTheParser) {
   }
 }
 
+// Memory that ends where the text does: what reads on is found by the sanitizers.
+TEST(PartitionText, ThatEndsTooEarlyIsNotReadBeyondItsEnd) {
+  std::string_view whole = "graph(x: f32[2]) {\n kernel {\n store %1";
+  for (size_t n = 0; n <= whole.size(); ++n) {
+    std::vector<char> exact(whole.begin(), whole.begin() + static_cast<long>(n));
+    EXPECT_THROW(parse_partition(std::string_view(exact.data(), n)), Error) << whole.substr(0, n);
+  }
+}
+
 }  // namespace
 }  // namespace emend
