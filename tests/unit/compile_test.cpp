@@ -93,55 +93,44 @@ TEST(Compile, KernelsThatCannotBeCheckedAreNotUsed) {
   EXPECT_LT(report.on_reference.size(), report.groups);
 }
 
-// Random indices lie anywhere; the kernels were seen all the same.
-class Indices : public testing::TestWithParam<const char*> {};
-
-TEST_P(Indices, OutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
-  Graph g = parse_graph(GetParam());
+// A graph whose random indices lie outside of their tensor.
+struct OutsideOfItsTensor {
+  explicit OutsideOfItsTensor(const char* text) : graph(parse_graph(text)) {
+    options.cpu.compile.cache = scratch.folder();
+    options.seed = 3;
+    CpuProgram program = compile(graph, options, &report);
+    EXPECT_THROW(program.run(random_inputs(graph, options.seed)), Error);
+  }
+  Graph graph;
   Scratch scratch;
   CompileFlowOptions options;
-  options.cpu.compile.cache = scratch.folder();
-  options.seed = 3;
   CompileReport report;
-  CpuProgram program = compile(g, options, &report);
-  EXPECT_EQ(report.faults, std::vector<std::string>());
-  EXPECT_EQ(report.kernels_checked, 1);
-  EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
-}
+};
 
-INSTANTIATE_TEST_SUITE_P(
-    Compile, Indices,
-    testing::Values("graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }"));
+TEST(Compile, IndicesOutsideOfTheirTensorDoNotKeepKernelsFromBeingChecked) {
+  OutsideOfItsTensor c("graph(x: f32[1,3], i: i64[5]) { return gather[axis=0](x, i) }");
+  EXPECT_EQ(c.report.faults, std::vector<std::string>());
+  EXPECT_EQ(c.report.kernels_checked, 1);
+}
 
 // What was compared with nothing is not used, and counts as nothing the next time.
-class Scatters : public testing::TestWithParam<const char*> {};
-
-TEST_P(Scatters, ThatCannotBeCheckedAreLeftToTheReference) {
-  Graph g = parse_graph(GetParam());
-  Scratch scratch;
-  CompileFlowOptions options;
-  options.cpu.compile.cache = scratch.folder();
-  options.seed = 3;
-  CompileReport report;
-  CpuProgram program = compile(g, options, &report);
-  EXPECT_EQ(report.kernels_checked, 0);
-  ASSERT_EQ(report.faults.size(), 1u);
-  EXPECT_NE(report.faults[0].find("could not be checked"), std::string::npos);
-  EXPECT_THROW(program.run(random_inputs(g, options.seed)), Error);
-  // With data that is right, the kernel is.
-  options.inputs = random_inputs(g, options.seed);
-  options.inputs[1] = Tensor::zeros(DType::i64, g.type(g.inputs[1].node).shape);
-  CpuProgram checked = compile(g, options, &report);
-  EXPECT_EQ(report.faults, std::vector<std::string>());
-  EXPECT_EQ(report.kernels_checked, 1);
-  EXPECT_EQ(checked.run(options.inputs), evaluate(g, options.inputs));
+TEST(Compile, ScattersThatCannotBeCheckedAreLeftToTheReference) {
+  for (const char* text :
+       {"graph(x: f32[1,3], i: i64[5,3], u: f32[5,3]) { return scatter_elements(x, i, u) }",
+        "graph(x: f32[1,3], i: i64[5,1], u: f32[5,3]) { return scatter_nd(x, i, u) }"}) {
+    OutsideOfItsTensor c(text);
+    EXPECT_EQ(c.report.kernels_checked, 0);
+    ASSERT_EQ(c.report.faults.size(), 1u);
+    EXPECT_NE(c.report.faults[0].find("could not be checked"), std::string::npos);
+    // With data that is right, the kernel is.
+    c.options.inputs = random_inputs(c.graph, c.options.seed);
+    c.options.inputs[1] = Tensor::zeros(DType::i64, c.graph.type(c.graph.inputs[1].node).shape);
+    CpuProgram checked = compile(c.graph, c.options, &c.report);
+    EXPECT_EQ(c.report.faults, std::vector<std::string>());
+    EXPECT_EQ(c.report.kernels_checked, 1);
+    EXPECT_EQ(checked.run(c.options.inputs), evaluate(c.graph, c.options.inputs));
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Compile, Scatters,
-    testing::Values(
-        "graph(x: f32[1,3], i: i64[5,3], u: f32[5,3]) { return scatter_elements(x, i, u) }",
-        "graph(x: f32[1,3], i: i64[5,1], u: f32[5,3]) { return scatter_nd(x, i, u) }"));
 
 // A page that nobody may read lies before every operand and another behind it, where no operand
 // needs to be read beyond its ends. Concatenations are loads behind masks; a vector of known length

@@ -17,10 +17,6 @@ struct ContractConfig {
   EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied)
 };
 
-inline int64_t blocks(int64_t extent, int64_t block) {
-  return (extent + block - 1) / block;
-}
-
 enum class Rows : uint8_t { ahead, direct, copied, packed };
 
 // Everything that follows from a configuration.

@@ -13,6 +13,11 @@
 
 namespace emend {
 
+// How many blocks cover an extent.
+inline int64_t blocks(int64_t extent, int64_t block) {
+  return (extent + block - 1) / block;
+}
+
 struct Side {
   std::vector<int> iterators;  // in the order of the space
   int64_t extent = 1;

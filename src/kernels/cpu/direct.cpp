@@ -31,10 +31,6 @@ struct Config {
 
 constexpr int64_t kUnrolled = 4;  // channels of a broadcast input that are not worth a loop
 
-int64_t blocks(int64_t extent, int64_t block) {
-  return (extent + block - 1) / block;
-}
-
 // Vectors of one block of lanes: full ones, then halves for what is left.
 struct Piece {
   int64_t first = 0, width = 0;

@@ -153,10 +153,10 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, const Ta
   }
   for (const Choice& c : best_of(r, std::move(blocks), 12, target)) {
     WinogradConfig f = c.config;
-    int64_t panels = pieces(r.outputs, f.vectors * target.vector_bytes / 4);
+    int64_t panels = emend::blocks(r.outputs, f.vectors * target.vector_bytes / 4);
     for (int64_t blocks_of_task : {1, 2, 3, 4, 6, 8}) {
       f.blocks = blocks_of_task;
-      for (int64_t pass : std::set<int64_t>{1, 2, 4, pieces(panels, f.splits)}) {
+      for (int64_t pass : std::set<int64_t>{1, 2, 4, emend::blocks(panels, f.splits)}) {
         f.pass = pass;
         if (pass <= panels) tasks.push_back(f);
       }

@@ -1,8 +1,11 @@
 #include "kernels/cpu/winograd_printer.h"
 
+#include <functional>
+
 #include "base/text.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/tile_printer.h"
 #include "kernels/cpu/winograd_transform.h"
 
 namespace emend {
@@ -59,9 +62,8 @@ class WinogradPrinter {
   }
 
   KernelCode print() {
-    std::string text = str("typedef float em_v __attribute__((vector_size(", s_.width * 4,
-                           "), aligned(4), may_alias));\n", "static const float ENTRY_zeros[",
-                           r_.channels, "];\n");
+    std::string text =
+        declare_vector(s_.width) + str("static const float ENTRY_zeros[", r_.channels, "];\n");
     text += input_transform() + micro_kernel() + output_transform();
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
@@ -88,34 +90,36 @@ class WinogradPrinter {
     return names;
   }
 
-  std::string input_transform() const {
-    std::vector<RationalMatrix> b;
-    for (const auto& w : matrices_) b.push_back(w.b);
-    std::string text = "static void ENTRY_in(const float* const* from, float* restrict v) {\n";
-    text += str("for (int64_t c = 0; c < ", r_.channels, "; c += ", s_.width, ") {\n");
+  // A function that multiplies a vector after the other by a matrix of every dimension.
+  std::string transform(const char* signature, const char* vector, int64_t lanes,
+                        RationalMatrix WinogradMatrices::*which,
+                        const std::function<std::string(int64_t)>& load,
+                        const std::function<std::string(int64_t)>& store) const {
+    std::vector<RationalMatrix> all;
+    for (const WinogradMatrices& w : matrices_) all.push_back(w.*which);
+    std::string text = str("static void ", signature, " {\nfor (int64_t ", vector, " = 0; ", vector,
+                           " < ", lanes, "; ", vector, " += ", s_.width, ") {\n");
     auto names = numbered("x", s_.points);
     for (int64_t e = 0; e < s_.points; ++e)
-      text += str("const em_v x", e, " = *(const em_v*)(from[", e, "] + c);\n");
-    text += Separable(std::move(b), "b").print(names);
-    for (int64_t e = 0; e < s_.points; ++e)
-      text +=
-          str("*(em_v*)(v + c + ", e * s_.v_plane(), ") = ", names[static_cast<size_t>(e)], ";\n");
+      text += str("const em_v x", e, " = *(const em_v*)(", load(e), ");\n");
+    text += Separable(std::move(all), "y").print(names);
+    for (size_t e = 0; e < names.size(); ++e)
+      text += str("*(em_v*)(", store(static_cast<int64_t>(e)), ") = ", names[e], ";\n");
     return text + "}\n}\n";
   }
 
+  std::string input_transform() const {
+    return transform(
+        "ENTRY_in(const float* const* from, float* restrict v)", "c", r_.channels,
+        &WinogradMatrices::b, [](int64_t e) { return str("from[", e, "] + c"); },
+        [&](int64_t e) { return str("v + c + ", e * s_.v_plane()); });
+  }
+
   std::string output_transform() const {
-    std::vector<RationalMatrix> a;
-    for (const auto& w : matrices_) a.push_back(w.a);
-    std::string text = "static void ENTRY_out(const float* restrict m, float* restrict out) {\n";
-    text += str("for (int64_t j = 0; j < ", s_.panel, "; j += ", s_.width, ") {\n");
-    auto names = numbered("x", s_.points);
-    for (int64_t e = 0; e < s_.points; ++e)
-      text += str("const em_v x", e, " = *(const em_v*)(m + j + ", e * s_.m_plane(), ");\n");
-    text += Separable(std::move(a), "a").print(names);
-    for (int64_t e = 0; e < s_.pixels; ++e)
-      text +=
-          str("*(em_v*)(out + j + ", e * s_.panel, ") = ", names[static_cast<size_t>(e)], ";\n");
-    return text + "}\n}\n";
+    return transform(
+        "ENTRY_out(const float* restrict m, float* restrict out)", "j", s_.panel,
+        &WinogradMatrices::a, [&](int64_t e) { return str("m + j + ", e * s_.m_plane()); },
+        [&](int64_t e) { return str("out + j + ", e * s_.panel); });
   }
 
   // Sums are scalars with names of their own: as an array GCC would leave them in memory.

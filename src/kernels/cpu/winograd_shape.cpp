@@ -60,7 +60,7 @@ WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, cons
   for (size_t d = 0; d < r.window.size(); ++d) {
     taps.push_back(r.extent(r.window[d].tap));
     m.push_back(n[d] - taps[d] + 1);
-    tiles.push_back(pieces(r.extent(r.window[d].out), m[d]));
+    tiles.push_back(emend::blocks(r.extent(r.window[d].out), m[d]));
     points *= n[d];
     pixels *= m[d];
     tiles_in_all *= tiles[d];
@@ -68,11 +68,11 @@ WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, cons
   for (int i : r.images) tiles_in_all *= r.extent(i);
   width = target.vector_bytes / 4;
   panel = f.vectors * width;
-  passes = pieces(r.outputs, panel * f.pass);
-  passes_of_task = pieces(passes, f.splits);
-  splits = pieces(passes, passes_of_task);
+  passes = emend::blocks(r.outputs, panel * f.pass);
+  passes_of_task = emend::blocks(passes, f.splits);
+  splits = emend::blocks(passes, passes_of_task);
   block = f.rows * f.blocks;
-  blocks = pieces(tiles_in_all, block);
+  blocks = emend::blocks(tiles_in_all, block);
   // Rows that lie a power of two apart share few places of the cache.
   v_row = r.channels + 16;
   m_row = f.pass * panel + (f.pass > 1 ? 16 : 0);

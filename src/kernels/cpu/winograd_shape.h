@@ -35,10 +35,6 @@ struct WinogradConfig {
   EMEND_FIELDS(products, rows, vectors, blocks, pass, splits)
 };
 
-inline int64_t pieces(int64_t extent, int64_t size) {
-  return (extent + size - 1) / size;
-}
-
 // What follows from a configuration.
 struct WinogradSizes {
   Dims n, m, taps, tiles;                            // per dimension of the window
@@ -50,7 +46,7 @@ struct WinogradSizes {
 
   WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target);
   // Points of one tile lie an odd number of lines apart.
-  static int64_t plane(int64_t elements) { return (pieces(elements, 16) | 1) * 16; }
+  static int64_t plane(int64_t elements) { return (emend::blocks(elements, 16) | 1) * 16; }
   int64_t v_plane() const { return plane(block * v_row); }
   int64_t m_plane() const { return plane(block * m_row); }
   int64_t scratch() const { return points * (v_plane() + m_plane()); }  // elements
