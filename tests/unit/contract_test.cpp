@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "kernels/cpu/contract_plan.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/strassen.h"
 #include "ops/build.h"
 
 namespace emend {
@@ -28,8 +29,16 @@ std::vector<Candidate> candidates(const Graph& group, bool constant) {
   return contract_kernel().candidates({group, {false, constant}, {}}, kTarget);
 }
 
-ContractConfig best(const Graph& group, bool constant = true) {
-  return candidates(group, constant).at(0).config.as<ContractConfig>();
+ContractConfig best(const Graph& group) {
+  return candidates(group, true).at(0).config.as<ContractConfig>();
+}
+
+Candidate best_of_plain(const Graph& group) {
+  auto all = candidates(group, true);
+  return *std::ranges::find_if(all, [](const Candidate& c) { return c.error == 0; });
+}
+ContractConfig best_plain(const Graph& group) {
+  return best_of_plain(group).config.as<ContractConfig>();
 }
 
 // Bytes of arrays of the printed function, which lie on the stack.
@@ -59,30 +68,79 @@ TEST(Contract, BuffersOfATaskFindRoomOnTheStack) {
 
 TEST(Contract, SumsThatAreTheResultNeedNoBuffer) {
   auto buffered = [](const Graph& g) {
-    return contract_kernel().emit(g, candidates(g, true)[0], kTarget).text.find("float sums[") !=
+    return contract_kernel().emit(g, best_of_plain(g), kTarget).text.find("float sums[") !=
            std::string::npos;
   };
   EXPECT_FALSE(buffered(product(128, 768, 768)));
   EXPECT_TRUE(buffered(product(128, 767, 768)));  // the last register is not whole
 }
 
+// The seven products are the eight, exactly: s[i][h] v[g][n] is in y[i'][n'] once where h = g,
+// i = i' and n = n', else not at all.
+TEST(Strassen, ProductsAreExact) {
+  auto factor = [](const QuarterPair& p, int row, int column) {
+    Quarter q{row, column};
+    return (p.first == q ? 1 : 0) + (p.second == q ? p.sign : 0);
+  };
+  for (int bits = 0; bits < 64; ++bits) {
+    int i = bits & 1, h = bits >> 1 & 1, g = bits >> 2 & 1, n = bits >> 3 & 1, to_i = bits >> 4 & 1,
+        to_n = bits >> 5;
+    int times = 0;
+    for (const StrassenProduct& p : strassen_products()) {
+      times += factor(p.rows, i, h) * p.weights[static_cast<size_t>(2 * g + n)] *
+               factor(p.results, to_i, to_n);
+    }
+    EXPECT_EQ(times, h == g && i == to_i && n == to_n) << bits;
+  }
+}
+
+// It says what it loses, more for longer sums, and stores seven quarters for four.
+TEST(Strassen, CandidatesSayWhatTheyCost) {
+  double last = 0;
+  for (int64_t k : {256, 768, 3072}) {
+    Graph g = product(128, 768, k);
+    int found = 0;
+    for (const Candidate& c : candidates(g, true)) {
+      bool strassen = c.config.as<ContractConfig>().strassen;
+      EXPECT_EQ(c.error > 0, strassen);
+      if (!strassen) continue;
+      ++found;
+      EXPECT_GT(c.error, last);
+      const Graph& packing = c.packing.at(1);
+      EXPECT_EQ(4 * count(packing.type(packing.outputs[0].node).shape), 7 * 768 * k);
+    }
+    EXPECT_GT(found, 0);
+    EXPECT_LT(found, static_cast<int>(candidates(g, true).size()));  // strict needs others
+    last = strassen_error(k);
+  }
+  EXPECT_LT(last, 1e-5);
+}
+
+// Sums of weights that are not known ahead, or of a few rows, do not pay.
+TEST(Strassen, IsForManyRowsAndKnownWeights) {
+  EXPECT_TRUE(best(product(128, 768, 768)).strassen);
+  EXPECT_FALSE(best(product(4, 768, 768)).strassen);
+  EXPECT_FALSE(best(product(128, 768, 32)).strassen);
+  for (const Candidate& c : candidates(product(128, 768, 768), false)) EXPECT_EQ(c.error, 0);
+}
+
 // Rows a multiple of 4 KiB apart lie in one set of the first-level cache, which holds eight lines.
 TEST(Contract, RowsThatCollideAreFewOrCopied) {
-  ContractConfig f = best(product(128, 768, 3072));
+  ContractConfig f = best_plain(product(128, 768, 3072));
   EXPECT_TRUE(f.copied || f.rows <= 8) << to_text(to_attrs(f));
 }
 
 // 67 MB of weights are read once: all rows are in one task, or every thread has its own and reads
 // along with the others.
 TEST(Contract, WeightsThatNoCacheHoldsAreReadOnce) {
-  ContractConfig f = best(product(128, 8192, 2048));
+  ContractConfig f = best_plain(product(128, 8192, 2048));
   EXPECT_FALSE(f.swapped);
   EXPECT_GE(f.blocks_m * f.rows, 64) << to_text(to_attrs(f));
 }
 
 TEST(Contract, ThreadsFinishTogether) {
   for (Dims mnk : {Dims{128, 768, 768}, Dims{512, 768, 768}, Dims{197, 2304, 768}}) {
-    ContractConfig f = best(product(mnk[0], mnk[1], mnk[2]));
+    ContractConfig f = best_plain(product(mnk[0], mnk[1], mnk[2]));
     int64_t rows = f.blocks_m * f.rows, columns = f.blocks_n * f.vectors * 16;
     // Work of tasks [from, to), columns first.
     auto work = [&](int64_t from, int64_t to) {

@@ -199,13 +199,38 @@ TEST(Planted, AnErrorOfASequentialKernelIsFound) {
   }
 }
 
+// What is found in programs of a kernel that stores weights its own way, unharmed and damaged; the
+// second time with the verdict of the first.
+void expect_found(const Graph& g, const Plan& plan, const Target& target,
+                  const std::function<void(Program&)>& damage) {
+  Scratch scratch;
+  for (bool damaged : {false, true}) {
+    Program p = generate(g, plan, cpu_catalogue(), target);
+    ASSERT_EQ(p.weights.size(), 1u);
+    if (damaged) damage(p);
+    CpuOptions options{.threads = 2};
+    options.compile.cache = scratch / "kernels";
+    CpuProgram program(std::move(p), c_prelude(), options);
+    EXPECT_EQ(check_kernels(g, program, random_inputs(g, 3), 1e-4).faults.size(),
+              damaged ? 1u : 0u);
+  }
+}
+
+Tensor some_weights(const Dims& shape) {
+  std::vector<double> weights(static_cast<size_t>(count(shape)));
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::sin(static_cast<double>(i));
+  return Tensor::of_reals(DType::f32, shape, weights);
+}
+
+void damage_weights(Program& p) {
+  p.weights[0].packing->matrices[0].elements[0] *= 2;
+}
+
 // A kernel is right together with the weights as they were stored for it, and was checked so.
 TEST(Planted, AnErrorInHowWeightsAreStoredIsFound) {
   GraphBuilder b;
-  std::vector<double> weights(16 * 16 * 9);
-  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::sin(static_cast<double>(i));
   NodeId x = b.input("x", Type::tensor(DType::f32, {1, 16, 9, 9}));
-  NodeId w = b.constant(Tensor::of_reals(DType::f32, {16, 16, 3, 3}, weights));
+  NodeId w = b.constant(some_weights({16, 16, 3, 3}));
   Attrs attrs({{"pads", Dims{1, 1, 1, 1}}, {"strides", Dims{1, 1}}, {"dilations", Dims{1, 1}}});
   NodeId y = b.op("conv", {x, w}, attrs);
   b.output("y", y);
@@ -216,17 +241,31 @@ TEST(Planted, AnErrorInHowWeightsAreStoredIsFound) {
   Layouts layouts{{channels_last({1, 16, 9, 9}), {}}, {channels_last({1, 16, 9, 9})}};
   const Kernel& kernel = kernel_named(cpu_catalogue(), "winograd");
   plan.choices = {kernel.candidates({outline, {false, true}, layouts}, target).at(0)};
-  Scratch scratch;  // the second time with the verdict of the first
-  for (bool damaged : {false, true}) {
-    Program p = generate(g, plan, cpu_catalogue(), target);
-    ASSERT_EQ(p.weights.size(), 1u);
-    if (damaged) p.weights[0].packing->matrices[0].elements[0] *= 2;
-    CpuOptions options{.threads = 2};
-    options.compile.cache = scratch / "kernels";
-    CpuProgram program(std::move(p), c_prelude(), options);
-    EXPECT_EQ(check_kernels(g, program, random_inputs(g, 3), 1e-4).faults.size(),
-              damaged ? 1u : 0u);
+  expect_found(g, plan, target, damage_weights);
+}
+
+// In sums of weights, in which rows are summed, in what products are added to, and in the last of
+// an odd number of k's. (What stands in for the last of an odd number of rows does not matter.)
+TEST(Planted, ErrorsInStrassensProductsAreFound) {
+  GraphBuilder b;
+  NodeId x = b.input("x", Type::tensor(DType::f32, {37, 31}));
+  b.output("y", b.op("matmul", {x, b.constant(some_weights({31, 45}))}));
+  Graph g = std::move(b).build();
+  Target target{.vector_bytes = 16, .threads = 2};
+  Plan plan{fuse(g, {.target = target}), {}};
+  Graph outline = outlined(g, plan.partition.groups[0]).graph;
+  const Kernel& kernel = kernel_named(cpu_catalogue(), "contract");
+  for (Candidate& c : kernel.candidates({outline, {false, true}, {}}, target)) {
+    if (c.error > 0) plan.choices = {std::move(c)};
   }
+  ASSERT_EQ(plan.choices.size(), 1u);
+  auto in_text = [](const char* what, const char* by) {
+    return [=](Program& p) { replace(p.kernels[0].text, what, by); };
+  };
+  expect_found(g, plan, target, damage_weights);
+  expect_found(g, plan, target, in_text("{1, 0, 1, 16, 1", "{1, 0, 1, 16, -1"));
+  expect_found(g, plan, target, in_text("q.sign_to ? to + q.other_to : 0", "0"));
+  expect_found(g, plan, target, in_text("q.at ? 0 : a[15]", "0"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, KernelCheck, testing::Values("rows", "contract"),

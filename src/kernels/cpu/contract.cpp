@@ -9,34 +9,63 @@
 // ahead of time, of other operands in the task that uses them, where bounds (pads) become zeros. An
 // operand that is broadcast and has one stride along k is read where it stands or copied. This file
 // says what is worth trying; what a choice means is in contract_plan.h, its text in
-// contract_printer.h and tile_printer.h. Why: docs/decisions/0016.
+// contract_printer.h and tile_printer.h. Why: docs/decisions/0016, of Strassen's products 0021.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "kernels/cpu/contract_printer.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/strassen.h"
 
 namespace emend {
 namespace {
 
-// From an operand to panels [batch, blocks, k, width], as a graph; none if it cannot be.
-std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph& group,
-                            int64_t width) {
+NodeId reshaped(GraphBuilder& b, NodeId n, Dims shape) {
+  return b.op("reshape", {n}, Attrs({{"shape", std::move(shape)}}));
+}
+
+// An operand as [batch, side, k], with zeros up to these extents; none if it cannot be.
+std::optional<NodeId> padded_operand(GraphBuilder& b, const Contraction& c, const Side& side,
+                                     const Graph& group, int64_t extent, int64_t depth) {
   std::vector<int> wanted = c.batch;
   wanted.insert(wanted.end(), side.iterators.begin(), side.iterators.end());
   wanted.insert(wanted.end(), c.k.begin(), c.k.end());
-  GraphBuilder b;
   auto arranged = arranged_operand(b, c, side, group, wanted);
   if (!arranged) return std::nullopt;
+  NodeId x = reshaped(b, *arranged, {c.batches, side.extent, c.depth});
+  Dims pads = {0, 0, 0, 0, extent - side.extent, depth - c.depth};
+  return b.op("pad", {x}, Attrs({{"pads", pads}}));
+}
+
+// From an operand to panels [batch, blocks, k, width], as a graph; none if it cannot be.
+std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph& group,
+                            int64_t width) {
   int64_t all = blocks(side.extent, width);
-  auto reshaped = [&](NodeId n, Dims shape) {
-    return b.op("reshape", {n}, Attrs({{"shape", std::move(shape)}}));
-  };
-  NodeId x = reshaped(*arranged, {c.batches, side.extent, c.depth});
-  x = b.op("pad", {x}, Attrs({{"pads", Dims{0, 0, 0, 0, all * width - side.extent, 0}}}));
-  x = reshaped(x, {c.batches, all, width, c.depth});
+  GraphBuilder b;
+  auto padded = padded_operand(b, c, side, group, all * width, c.depth);
+  if (!padded) return std::nullopt;
+  NodeId x = reshaped(b, *padded, {c.batches, all, width, c.depth});
   b.output("y", b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 3, 2}}})));
+  return std::move(b).build();
+}
+
+// The same for products of quarters: panels [batch, blocks, product, half of k, width] of sums of
+// quarters; columns go together in pairs of registers.
+Graph panels_of_quarters(const Contraction& c, const Side& side, const Graph& group,
+                         int64_t vectors, int64_t lanes) {
+  int64_t block = 2 * vectors * lanes, all = blocks(side.extent, block), half = blocks(c.depth, 2);
+  GraphBuilder b;
+  NodeId x = padded_operand(b, c, side, group, all * block, 2 * half).value();
+  x = reshaped(b, x, {c.batches, all, vectors, 2, lanes, 2, half});
+  x = b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 5, 3, 6, 2, 4}}}));
+  std::vector<double> factors;
+  for (const StrassenProduct& p : strassen_products())
+    factors.insert(factors.end(), p.weights.begin(), p.weights.end());
+  x = reshaped(b, x, {c.batches * all, 4, half * vectors * lanes});
+  x = b.op("matmul",
+           {b.constant(Tensor::of_reals(DType::f32, {kStrassenProducts, 4}, factors)), x});
+  b.output("y", reshaped(b, x, {c.batches, all, kStrassenProducts, half, vectors * lanes}));
   return std::move(b).build();
 }
 
@@ -66,6 +95,7 @@ class Estimate {
     if (p_.panels_ahead) weights += real(p_.vector.extent);
     if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
     double reading = 4 * weights * real(c_.batches * c_.depth) / target_.memory_bandwidth();
+    if (p_.config.strassen) reading *= kProducts / 4;
     // Both at once, but for a part; and one thread alone does not get all that memory gives.
     constexpr double kApart = 0.2;
     int64_t tasks = c_.batches * p_.tasks_m * p_.tasks_n;
@@ -74,15 +104,19 @@ class Estimate {
   }
 
  private:
+  static constexpr double kProducts = kStrassenProducts;
+
   // A tile with few sums waits for each of them; a call costs something; so do sums without a
   // register to spare.
   double tile(int64_t rows, int64_t vectors) const {
-    constexpr double kLatency = 4, kCall = 20, kVector = 0.15;
+    constexpr double kLatency = 4, kCall = 20, kVector = 0.15, kUpdate = 4;
     double sums = real(rows * vectors), loads = real(rows + vectors) / 2;
     double crowded = rows * vectors + vectors > 29 ? 1.06 : 1.0;
     double passes = std::ceil(real(p_.outer) / real(p_.step));
     double each = std::max({sums * crowded * collisions(rows), kLatency, loads});
-    return real(c_.depth) * (each + kVector * real(vectors)) + passes * (kCall + sums);
+    double depth = real(c_.depth) / real(p_.halves());
+    double last = p_.config.strassen ? kUpdate * sums : sums;
+    return depth * (each + kVector * real(vectors)) + passes * (kCall + last);
   }
 
   // Rows that meet in the same sets of the first-level cache, of eight lines each, push one another
@@ -101,17 +135,29 @@ class Estimate {
   }
 
   double task(int64_t rows, int64_t columns) const {
-    int64_t blocks_m = rows / p_.mr, last_rows = rows % p_.mr;
-    int64_t blocks_n = columns / p_.nr, last_vectors = blocks(columns % p_.nr, p_.width);
+    int64_t blocks_m = rows / p_.mr, last_rows = blocks(rows % p_.mr, p_.halves());
+    int64_t blocks_n = columns / p_.nr,
+            last_vectors = blocks(columns % p_.nr, p_.width * p_.halves());
     auto row_of_tiles = [&](int64_t r) {
       return real(blocks_n) * tile(r, p_.config.vectors) +
              (last_vectors ? tile(r, last_vectors) : 0);
     };
-    double work = real(blocks_m) * row_of_tiles(p_.mr) + (last_rows ? row_of_tiles(last_rows) : 0);
+    double work =
+        real(blocks_m) * row_of_tiles(p_.config.rows) + (last_rows ? row_of_tiles(last_rows) : 0);
     // Panels come from far away, again for every task of other rows.
-    double again = 1 - 1 / real(p_.tasks_m);
-    if (p_.panels_ahead) work += far(p_.vector) * again * real(c_.depth * columns);
+    double again = (1 - 1 / real(p_.tasks_m)) * real(c_.depth * columns);
+    if (p_.config.strassen) {
+      work = kProducts * work + sums_of_rows(rows);
+      again *= kProducts / 4;
+    }
+    if (p_.panels_ahead) work += far(p_.vector) * again;
     return work + far_rows(rows, columns) + epilogue(rows, columns);
+  }
+
+  // Of all products: two rows are read and one is written, from and to the second-level cache.
+  double sums_of_rows(int64_t rows) const {
+    constexpr double kSum = 0.4, kRow = 20;  // per element, per row
+    return kProducts * real(blocks(rows, 2)) * (kSum * real(blocks(c_.depth, 2)) + kRow);
   }
 
   // An element of a constant that is read again: the last cache may not hold all of them.
@@ -176,7 +222,7 @@ class Estimate {
       double each = neighbours ? kCopy : p_.turns_panels ? kTurn : kGather;
       work += real(p_.vector.extent) * each * times(p_.rows_first(), p_.tasks_n, p_.tasks_m);
     }
-    if (p_.held) {
+    if (p_.rows == Rows::copied || p_.rows == Rows::packed) {
       double each = p_.rows == Rows::copied ? kRow : kGather;
       work += real(p_.scalar.extent) * each * times(!p_.rows_first(), p_.tasks_m, p_.tasks_n);
     }
@@ -234,11 +280,24 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   Graph group = laid_out(wanted.group, wanted.layouts);
   auto c = contraction_in(group);
   if (!c || c->depth < 4) return {};
-  std::vector<Candidate> all;
+  std::vector<Candidate> all, fewer;
   int64_t width = target.vector_bytes / 4;
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   auto can_pack = [&](const Side& s) {
     return wanted.constant[static_cast<size_t>(c->load(s).buffer)] && panels(*c, s, group, 1);
+  };
+  auto offer = [&](const ContractConfig& config, bool panels_ahead, bool rows_ahead) {
+    ContractPlan plan = contract_plan(*c, config, panels_ahead, rows_ahead, target);
+    auto seconds = cut_into_tasks(plan, *c, target);
+    if (!seconds) return;
+    (config.strassen ? fewer : all)
+        .push_back({.kernel = "contract",
+                    .config = to_attrs(plan.config),
+                    .layouts = wanted.layouts,
+                    .estimate_s = *seconds,
+                    .packing = {},
+                    .growth = 0,
+                    .error = config.strassen ? strassen_error(c->depth) : 0});
   };
   const bool first_ahead = can_pack(c->first), second_ahead = can_pack(c->second);
   for (bool swapped : {false, true}) {
@@ -250,24 +309,22 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
         if (rows * vectors + vectors + 1 > registers || rows > scalar.extent) continue;
         for (bool copied : {false, true}) {
           if (copied && (rows_ahead || !can_be_copied(*c, scalar))) continue;
-          ContractPlan plan = contract_plan(*c, {swapped, rows, vectors, 1, 1, copied},
-                                            panels_ahead, rows_ahead, target);
-          auto seconds = cut_into_tasks(plan, *c, target);
-          if (!seconds) continue;
-          all.push_back({.kernel = "contract",
-                         .config = to_attrs(plan.config),
-                         .layouts = wanted.layouts,
-                         .estimate_s = *seconds,
-                         .packing = {},
-                         .growth = 0});
+          offer({swapped, rows, vectors, 1, 1, copied, false}, panels_ahead, rows_ahead);
         }
+        if (panels_ahead && !rows_ahead && 2 * rows <= scalar.extent + 1 &&
+            can_be_summed(*c, scalar))
+          offer({swapped, rows, vectors, 1, 1, false, true}, panels_ahead, rows_ahead);
       }
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return a.estimate_s < b.estimate_s;
-  });
-  if (all.size() > 8) all.resize(8);
+  auto keep_best = [](std::vector<Candidate>& some, size_t most) {
+    std::ranges::stable_sort(some, {}, &Candidate::estimate_s);
+    if (some.size() > most) some.resize(most);
+  };
+  keep_best(all, 8);
+  keep_best(fewer, 4);
+  std::ranges::move(fewer, std::back_inserter(all));
+  keep_best(all, all.size());
   // Graphs only for those that are left.
   for (Candidate& candidate : all) {
     auto f = candidate.config.as<ContractConfig>();
@@ -275,7 +332,8 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     auto pack = [&](const Side& side, bool ahead, int64_t to) {
       if (!ahead) return;
       candidate.packing[static_cast<size_t>(c->load(side).buffer)] =
-          panels(*c, side, group, to).value();
+          f.strassen ? panels_of_quarters(*c, side, group, f.vectors, width)
+                     : panels(*c, side, group, to).value();
     };
     pack(c->first, first_ahead, f.swapped ? f.vectors * width : f.rows);
     pack(c->second, second_ahead, f.swapped ? f.rows : f.vectors * width);

@@ -44,6 +44,14 @@ bool can_be_copied(const Contraction& c, const Side& s) {
   return c.load(s).bounds.empty() && k_stride(c, s) == 1;
 }
 
+bool can_be_summed(const Contraction& c, const Side& s) {
+  int64_t step = 1;
+  for (size_t i = c.k.size(); i-- > 0; step *= c.nest.math.extent(c.k[i])) {
+    if (c.nest.math.stride(c.load(s).at, c.k[i]) != step) return false;
+  }
+  return c.load(s).bounds.empty();
+}
+
 int64_t ContractPlan::sums_step() const {
   return config.blocks_n == 1 ? nr : padded_row(task_columns());
 }
@@ -55,6 +63,7 @@ void ContractPlan::cut(int64_t rows_, int64_t columns) {
   tasks_n = blocks(blocks_n, columns);
   held = rows == Rows::copied   ? task_rows() * row_step
          : rows == Rows::packed ? task_rows() * pass_depth()
+         : rows == Rows::sums   ? task_rows() / 2 * row_step
                                 : 0;
 }
 
@@ -65,13 +74,14 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
   p.scalar = config.swapped ? c.second : c.first;
   p.vector = config.swapped ? c.first : c.second;
   p.panels_ahead = panels_ahead;
-  p.rows = rows_ahead                   ? Rows::ahead
+  p.rows = config.strassen              ? Rows::sums
+           : rows_ahead                 ? Rows::ahead
            : config.copied              ? Rows::copied
            : can_be_direct(c, p.scalar) ? Rows::direct
                                         : Rows::packed;
   p.width = target.vector_bytes / 4;
-  p.mr = config.rows;
-  p.nr = config.vectors * p.width;
+  p.mr = config.rows * p.halves();
+  p.nr = config.vectors * p.width * p.halves();
   p.blocks_m = blocks(p.scalar.extent, p.mr);
   p.blocks_n = blocks(p.vector.extent, p.nr);
   p.outer = c.nest.math.extent(c.k[0]);
@@ -91,6 +101,9 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
     p.k_step = k_stride(c, p.scalar);
   } else if (p.rows == Rows::copied) {
     p.row_step = padded_row(p.pass_depth());
+    p.k_step = 1;
+  } else if (p.rows == Rows::sums) {
+    p.row_step = padded_row(blocks(c.depth, 2));
     p.k_step = 1;
   }
   p.cut(config.blocks_m, config.blocks_n);

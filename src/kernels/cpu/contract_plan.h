@@ -14,10 +14,11 @@ struct ContractConfig {
   int64_t vectors = 2;                 // of a tile, in registers
   int64_t blocks_m = 1, blocks_n = 1;  // tiles of one task
   bool copied = false;                 // rows are copied before they are read
-  EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied)
+  bool strassen = false;               // seven products of quarters, see strassen.h
+  EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied, strassen)
 };
 
-enum class Rows : uint8_t { ahead, direct, copied, packed };
+enum class Rows : uint8_t { ahead, direct, copied, packed, sums };
 
 // Everything that follows from a configuration.
 struct ContractPlan {
@@ -26,7 +27,7 @@ struct ContractPlan {
   Rows rows = Rows::packed;
   bool panels_ahead = false;
   int64_t width = 16;                          // floats of a register
-  int64_t mr = 8, nr = 32;                     // of a tile
+  int64_t mr = 8, nr = 32;                     // of a block: a tile, or four that go together
   int64_t blocks_m = 1, blocks_n = 1;          // of one batch
   int64_t tasks_m = 1, tasks_n = 1;            // of one batch
   int64_t inner = 1;                           // k's below the outermost
@@ -39,6 +40,8 @@ struct ContractPlan {
   void cut(int64_t rows, int64_t columns);  // blocks of one task
   bool one_pass() const { return step >= outer; }
   int64_t pass_depth() const { return step * inner; }
+  int64_t halves() const { return config.strassen ? 2 : 1; }  // of rows, columns and k
+  int64_t tile_columns() const { return nr / halves(); }
   int64_t sums_step() const;
   int64_t task_rows() const { return config.blocks_m * mr; }
   int64_t task_columns() const { return config.blocks_n * nr; }
@@ -48,6 +51,8 @@ struct ContractPlan {
 
 bool can_be_direct(const Contraction& c, const Side& s);
 bool can_be_copied(const Contraction& c, const Side& s);
+// Rows whose k's are neighbours: sums of them need no copies.
+bool can_be_summed(const Contraction& c, const Side& s);
 ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
                            bool rows_ahead, const Target& target);
 // The stride of a side's elements, numbered, in what it loads or in another tensor; none if it has

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/strassen.h"
 #include "kernels/cpu/tile_printer.h"
 
 namespace emend {
@@ -24,6 +25,10 @@ class ContractPrinter {
     std::string text = declare_vector(p_.width);
     if (p_.turns_panels || turns_sums()) text += print_turn(p_.width);
     text += tiles();
+    if (p_.config.strassen) {
+      text += print_strassen(c_.depth, p_.sums_step(), p_.width);
+      if (p_.scalar.extent % 2) text += str("static const float ENTRY_zeros[", c_.depth, "];\n");
+    }
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
     auto buffer = [&](const char* name, int64_t floats) {
@@ -48,27 +53,29 @@ class ContractPrinter {
     text += str("const int64_t m0 = bm0 * ", p_.mr,
                 ", m1 = ", at_most(str("bm1 * ", p_.mr), p_.scalar.extent), ", n0 = bn0 * ", p_.nr,
                 ", n1 = ", at_most(str("bn1 * ", p_.nr), p_.vector.extent), ";\n");
-    text += products();
+    text += p_.config.strassen ? products_of_quarters() : products();
     if (!stores_sums()) text += epilogue();
     text += "}\n}\n";
     return named_kernel(std::move(text), c_.batches * m * n);
   }
 
  private:
-  bool keeps_rows() const { return p_.held && p_.one_pass(); }
+  bool keeps_rows() const { return p_.held && p_.one_pass() && p_.rows != Rows::sums; }
   bool keeps_panels() const { return !p_.panels_ahead && p_.one_pass(); }
   bool turns_sums() const { return p_.along_scalar; }
   // The sums are the result, whole registers of it: they need no buffer.
   bool stores_sums() const {
-    return c_.nest.stores.size() == 1 && c_.nest.stores[0].value == c_.sum && p_.one_pass() &&
-           result_step() && p_.vector.extent % p_.width == 0 &&
+    return !p_.config.strassen && c_.nest.stores.size() == 1 && c_.nest.stores[0].value == c_.sum &&
+           p_.one_pass() && result_step() && p_.vector.extent % p_.width == 0 &&
            group_.type(group_.outputs[0].node).dtype == DType::f32;
   }
   int64_t turned_step() const { return padded_row(blocks(p_.task_rows(), p_.width) * p_.width); }
-  // Of the last block of rows, and of the last panel.
-  int64_t last_rows() const { return p_.scalar.extent - (p_.blocks_m - 1) * p_.mr; }
+  // Of tiles of the last block of rows, and of the last panel.
+  int64_t last_rows() const {
+    return blocks(p_.scalar.extent - (p_.blocks_m - 1) * p_.mr, p_.halves());
+  }
   int64_t last_vectors() const {
-    return blocks(p_.vector.extent - (p_.blocks_n - 1) * p_.nr, p_.width);
+    return blocks(p_.vector.extent - (p_.blocks_n - 1) * p_.nr, p_.width * p_.halves());
   }
 
   // --- tiles ---
@@ -98,7 +105,7 @@ class ContractPrinter {
     };
     switch (fetched()) {
       case Fetched::panel:
-        return {.every = power(p_.config.blocks_m * kLineFloats / p_.nr)};
+        return {.every = power(p_.config.blocks_m * kLineFloats / p_.tile_columns())};
       case Fetched::rows: {
         int64_t lines = blocks(p_.mr, kLineFloats);
         return {.every = power(kLineFloats / p_.mr), .lines = lines, .step = lines * 64};
@@ -124,29 +131,39 @@ class ContractPrinter {
 
   std::string tiles() const {
     std::string text;
-    for (int64_t rows : std::set<int64_t>{p_.mr, last_rows()}) {
+    int64_t sums_step = stores_sums() ? *result_step() : p_.sums_step();
+    for (int64_t rows : std::set<int64_t>{p_.config.rows, last_rows()}) {
       for (int64_t vectors : std::set<int64_t>{p_.config.vectors, last_vectors()}) {
         text += print_tile({.name = tile_name(rows, vectors),
                             .rows = rows,
                             .vectors = vectors,
                             .width = p_.width,
-                            .panel = p_.nr,
+                            .panel = p_.tile_columns(),
                             .pointers = p_.pointers,
                             .row_step = p_.row_step,
                             .k_step = p_.k_step,
-                            .sums_step = stores_sums() ? *result_step() : p_.sums_step(),
+                            .sums_step = sums_step * p_.halves(),
+                            .vector_step = p_.width * p_.halves(),
                             .continues = !p_.one_pass(),
+                            .adds = p_.config.strassen,
                             .fetch = fetch()});
       }
     }
     return text;
   }
 
+  // Where the sums of a block begin.
+  std::string block_sums() const {
+    return str("sums + (bm - bm0) * ", p_.mr * p_.sums_step(), " + (bn - bn0) * ", p_.nr);
+  }
+
   std::string call_tile(const std::string& s) const {
-    std::string sums =
-        str("sums + (bm - bm0) * ", p_.mr * p_.sums_step(), " + (bn - bn0) * ", p_.nr);
-    std::string args = str("(depth, ", s, ", v, ", stores_sums() ? "result" : sums);
+    std::string args = str("(depth, ", s, ", v, ", stores_sums() ? "result" : block_sums());
     if (!p_.one_pass()) args += ", k0 == 0";
+    return call_tile_with(args);
+  }
+
+  std::string call_tile_with(std::string args) const {
     if (fetch().every) args += ", next";
     args += ");\n";
     auto by_vectors = [&](int64_t rows) {
@@ -155,8 +172,8 @@ class ContractPrinter {
       return str("if (bn == ", p_.blocks_n - 1, ") ", tile_name(rows, last_vectors()), args,
                  "else ", text);
     };
-    std::string text = by_vectors(p_.mr);
-    if (last_rows() == p_.mr) return text;
+    std::string text = by_vectors(p_.config.rows);
+    if (last_rows() == p_.config.rows) return text;
     return str("if (bm == ", p_.blocks_m - 1, ") {\n", by_vectors(last_rows()), "} else {\n", text,
                "}\n");
   }
@@ -192,8 +209,47 @@ class ContractPrinter {
       case Rows::packed:
         s = str("rows_ + (bm - bm0) * depth * ", p_.mr);
         break;
+      case Rows::sums:
+        break;
     }
     return text + result() + next() + call_tile(s) + "}\n}\n}\n";
+  }
+
+  // --- products of quarters ---
+
+  int64_t half() const { return blocks(c_.depth, 2); }
+
+  // All tiles of the task, product by product; rows go together in pairs, the last perhaps with
+  // zeros.
+  std::string products_of_quarters() const {
+    bool odd = p_.scalar.extent % 2;
+    std::string text = str("enum { depth = ", half(), " };\nmemset(sums, 0, sizeof(float) * ",
+                           p_.sums_step(), " * ((m1 - m0 + 1) / 2 * 2));\nconst float* from[",
+                           p_.task_rows(), "];\n", "for (int64_t m = m0; m < m1; ++m) {\n",
+                           declare_digits(c_.nest, p_.scalar.iterators, "m"),
+                           "from[m - m0] = ", origin(p_.scalar, 0), ";\n}\n",
+                           odd ? "if ((m1 - m0) % 2) from[m1 - m0] = ENTRY_zeros;\n" : "");
+    int64_t panel = half() * p_.tile_columns(), block = kStrassenProducts * panel;
+    text += str("for (int p = 0; p < ", kStrassenProducts, "; ++p) {\n",
+                "const struct ENTRY_product q = ENTRY_products[p];\n",
+                "for (int64_t m = 0; m < m1 - m0; m += 2) ENTRY_add(from + m, q, rows_ + m / 2 * ",
+                p_.row_step, ");\n");
+    text +=
+        str("const float* const panels = x", c_.load(p_.vector).buffer, " + batch * ",
+            p_.blocks_n * block, " + p * ", panel, ";\n",
+            "for (int64_t bn = bn0; bn < bn1; ++bn) {\n", "const float* const v = panels + bn * ",
+            block, ";\n", "const float* const after = bn + 1 < bn1 ? v + ", block, " : p + 1 < ",
+            kStrassenProducts, " ? panels + bn0 * ", block, " + ", panel, " : v;\n",
+            "for (int64_t bm = bm0; bm < bm1; ++bm) {\n");
+    if (int64_t every = fetch().every) {
+      text += str("const int64_t share = (bm - bm0) * (depth / ", every, ") * ", fetch().step,
+                  ";\nconst char* const next = (const char*)after + (share < ", 4 * panel,
+                  " ? share : 0);\n");
+    }
+    text += str("float* const to = ", block_sums(), ";\n");
+    text += call_tile_with(str("(depth, rows_ + (bm - bm0) * ", p_.config.rows * p_.row_step,
+                               ", v, to + q.to, q.sign_to ? to + q.other_to : 0, q.sign_to"));
+    return text + "}\n}\n}\n";
   }
 
   // Where the tile's part of the result begins.

@@ -36,18 +36,22 @@ std::string print_tile(const Tile& t) {
       str("static __attribute__((noinline)) void ", t.name, "(int64_t depth, ",
           t.pointers ? "const float* const* rows" : "const float* restrict s",
           ", const float* restrict v, float* restrict sums", t.continues ? ", int fresh" : "",
+          t.adds ? ", float* restrict others, float sign" : "",
           t.fetch.every ? ", const char* next" : "", ") {\n");
   if (t.pointers) {
     for (int64_t i = 0; i < t.rows; ++i) text += str("const float* s", i, " = rows[", i, "];\n");
   }
-  std::string declare, load, store;
+  std::string declare, load, store, store_others;
+  const int64_t vector_step = t.vector_step ? t.vector_step : t.width;
   for (int64_t i = 0; i < t.rows; ++i) {
     for (int64_t j = 0; j < t.vectors; ++j) {
       std::string c = str("c", i, "_", j);
-      std::string at = str("*(em_v*)(sums + ", i * t.sums_step + j * t.width, ")");
+      int64_t place = i * t.sums_step + j * vector_step;
+      std::string at = str("*(em_v*)(sums + ", place, ")");
       declare += str("em_v ", c, " = {0};\n");
       load += str(c, " = ", at, ";\n");
-      store += str(at, " = ", c, ";\n");
+      store += str(at, t.adds ? " += " : " = ", c, ";\n");
+      store_others += str("*(em_v*)(others + ", place, ") += ", c, " * sign;\n");
     }
   }
   text += declare;
@@ -69,7 +73,9 @@ std::string print_tile(const Tile& t) {
     text += str("next += ", t.fetch.step, ";\n", loop(times), "}\n");
   }
   if (times > 1 || !t.fetch.every) text += str("for (; k < depth; ++k) {\n", loop(1), "}\n");
-  return text + store + "}\n";
+  text += store;
+  if (t.adds) text += str("if (others) {\n", store_others, "}\n");
+  return text + "}\n";
 }
 
 // Blocks of d x d change places, for d from half the width down to one.

@@ -4,6 +4,8 @@
 //
 //   sums[i][j] (+)= sum over k of s[i * row_step + k * k_step] * v[k * panel + j]
 //
+// or, where a tile is part of several sums, added to two of them, to one with a sign.
+//
 // A turn: a square block of memory transposed in registers, as wide as one of them.
 #pragma once
 
@@ -19,8 +21,10 @@ struct Tile {
   int64_t panel = 16;     // floats from one k of the vectors to the next
   bool pointers = false;  // rows begin where rows[i] says: row_step counts nothing
   int64_t row_step = 1, k_step = 1;
-  int64_t sums_step = 16;  // floats from one row of sums to the next
-  bool continues = false;  // an argument tells if sums begin at zero
+  int64_t sums_step = 16;   // floats from one row of sums to the next
+  int64_t vector_step = 0;  // floats from one register of a row of sums to the next; 0: its width
+  bool continues = false;   // an argument tells if sums begin at zero
+  bool adds = false;        // to sums, and to others if there are any
   // After every `every` k's, so many lines are fetched of what is needed next; 0: none.
   struct Fetch {
     int64_t every = 0, lines = 1, step = 64;  // bytes from one time to the next
@@ -29,7 +33,7 @@ struct Tile {
 };
 
 // void NAME(int64_t depth, const float* s (const float* const* rows), const float* v, float* sums,
-//           int fresh, const char* next), the last two only if they are used.
+//           int fresh, float* others, float sign, const char* next), the last four only if used.
 std::string print_tile(const Tile& t);
 
 // void ENTRY_turn(const float* from, int64_t from_step, float* to, int64_t to_step).
