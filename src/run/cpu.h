@@ -48,7 +48,7 @@ class CpuProgram {
   int compiled() const;       // kernels that were not in the cache
   size_t code_bytes() const;  // of all kernels
 
-  // Seconds of each step, the fastest of some runs of the whole program.
+  // Seconds of each step, the lower quartile of some runs of the whole program.
   std::vector<double> step_seconds(std::span<const Value> inputs, int runs) const;
 
  private:

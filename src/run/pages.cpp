@@ -11,7 +11,7 @@ namespace emend {
 std::shared_ptr<std::byte> pages(size_t bytes, const char* what) {
   constexpr size_t kLargePage = size_t{2} << 20;
   // Below this, rounding up to large pages would take more than it gives.
-  constexpr size_t kLarge = 16 * kLargePage;
+  constexpr size_t kLarge = kLargePage;
   constexpr size_t kMargin = 4096;
   size_t room = bytes + 2 * kMargin + (bytes < kLarge ? 1 : kLargePage);
   void* start = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
