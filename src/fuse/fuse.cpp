@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuse/island.h"
+#include "fuse/join.h"
 #include "fuse/price.h"
 #include "fuse/units.h"
 
@@ -207,6 +208,9 @@ Partition fuse(const Graph& g, const FuseOptions& options) {
   std::vector<Members> groups;
   if (options.fuse) {
     groups = solved(units, options);
+    if (options.catalogue) {
+      groups = joined(units, std::move(groups), *options.catalogue, options.target);
+    }
   } else {
     for (size_t i = 0; i < g.size(); ++i) {
       if (units.is_unit(NodeId(i))) groups.push_back({NodeId(i)});

@@ -14,6 +14,8 @@ struct FuseOptions {
   bool fuse = true;      // false: a kernel per operator
   Target target;         // whose prices decide
   size_t budget = 2000;  // groups and states that an exact solution of one island may look at
+  // Kernels that may join what islands keep apart, and those that they replace; none: no joining.
+  const Catalogue* catalogue = nullptr;
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
 

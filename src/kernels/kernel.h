@@ -52,6 +52,8 @@ struct Kernel {
   // What is worth trying, best guess first; empty if it is not for this group or these layouts.
   std::function<std::vector<Candidate>(const Wanted& wanted, const Target& target)> candidates;
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
+  // Made for what else would be several groups: fuse asks it about such.
+  bool joins = false;
 };
 
 using Catalogue = std::vector<Kernel>;

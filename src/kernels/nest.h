@@ -84,7 +84,7 @@ std::vector<int> leaf_reductions(const Nest& nest);
 // Per value, the iterators that it depends on: free ones, without those bound by reductions.
 std::vector<std::vector<bool>> free_atoms(const Nest& nest);
 std::vector<bool> free_atoms(const Nest& nest, int value);
-// Arithmetic operations of one run.
+// Arithmetic operations of one run, functions as the plain ones that they are worth.
 double operation_count(const Nest& nest);
 std::string to_text(const Nest& nest);
 

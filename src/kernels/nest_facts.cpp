@@ -62,6 +62,21 @@ std::vector<bool> free_atoms(const Nest& nest, int value) {
   return free_atoms(nest)[static_cast<size_t>(value)];
 }
 
+namespace {
+
+// In plain operations, measured on softmax.
+double effort(const Scalar& body) {
+  constexpr double kExp = 4.5, kFunction = 9;
+  double n = operation_count(body);
+  for (const Instr& i : body.code) {
+    bool function = i.fn > Fn::sqrt && i.fn <= Fn::erf;
+    n += i.fn == Fn::exp ? kExp - 1 : function ? kFunction - 1 : 0;
+  }
+  return n;
+}
+
+}  // namespace
+
 double operation_count(const Nest& nest) {
   double total = 0;
   auto all_free = free_atoms(nest);
@@ -73,7 +88,7 @@ double operation_count(const Nest& nest) {
     for (size_t a = 0; a < free.size(); ++a) {
       if (free[a]) points *= static_cast<double>(nest.math.extent(static_cast<int>(a)));
     }
-    if (v.kind == NestValue::Kind::compute) total += points * operation_count(v.body);
+    if (v.kind == NestValue::Kind::compute) total += points * effort(v.body);
     if (v.kind == NestValue::Kind::reduce) total += points;
   }
   return total;

@@ -300,9 +300,10 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   target.bandwidth = rates.bytes * target.threads;
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   g = {};
-  Partition partition =
-      timed(facts, "fuse", [&] { return fuse(plain, {.fuse = options.fuse, .target = target}); });
   const Catalogue& catalogue = catalogue_here();
+  Partition partition = timed(facts, "fuse", [&] {
+    return fuse(plain, {.fuse = options.fuse, .target = target, .catalogue = &catalogue});
+  });
   SelectOptions choose{.memory = options.memory, .error = allowed_error(partition, options)};
   if (options.prices) {
     choose.price = timed(facts, "measure", [&] {

@@ -113,7 +113,7 @@ std::string run_stages(const Case& c) {
     while (words >> word) options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
     if (name == "fuse") {
       Graph plain = decomposed(g);
-      Partition p = fuse(plain);
+      Partition p = fuse(plain, {.catalogue = &cpu_catalogue()});
       std::string text = trimmed(print(plain, p, {.all_constants = true}));
       ParsedPartition back = parse_partition(text);
       EXPECT_EQ(back.graph, plain);

@@ -127,6 +127,92 @@ NodeId heads(GraphBuilder& b, Rng& rng) {
   }
 }
 
+// Scores of heads that share keys, scaled and masked in any broadcast; some rows see no key at all.
+NodeId scores(GraphBuilder& b, Rng& rng, NodeId q, NodeId k) {
+  NodeId s = b.op("matmul", {q, k});
+  const Dims shape = b.shape(s);
+  double scale = 1 / std::sqrt(static_cast<double>(b.shape(k)[shape.size() - 2]));
+  s = b.op("mul", {s, b.scalar(scale, DType::f32)});
+  Dims own = shape;
+  for (int64_t& d : own) d = rng.between(0, 1) ? d : 1;
+  own.erase(own.begin(), own.begin() + rng.between(0, 3));
+  NodeId mask = b.input("mask", f32(own)), none = b.scalar(-INFINITY, DType::f32);
+  switch (rng.between(0, 3)) {
+    case 0:
+      return b.op("add", {s, mask});
+    case 1:
+      return b.op("where", {b.op("less", {mask, b.scalar(0.8, DType::f32)}), s, none});
+    case 2: {
+      // Causal: rows count their keys.
+      Dims rows(shape.size(), 1), keys(shape.size(), 1);
+      rows[shape.size() - 2] = shape[shape.size() - 2];
+      keys.back() = shape.back();
+      auto counted = [&](Dims dims) {
+        std::vector<double> values;
+        for (int64_t i = 0; i < count(dims); ++i) values.push_back(static_cast<double>(i));
+        return b.constant(Tensor::of_reals(DType::f32, dims, values));
+      };
+      return b.op("where", {b.op("less", {counted(rows), counted(keys)}), none, s});
+    }
+    default:
+      return s;
+  }
+}
+
+// Attention, and what looks like it: rows of one product, computed further, times a third factor.
+NodeId attention(GraphBuilder& b, Rng& rng) {
+  int64_t n = rng.between(1, 2), heads = rng.between(1, 3),
+          each = rng.between(0, 1) ? 1 : rng.between(2, 3), s = rng.between(1, 70),
+          t = rng.between(1, 150), d = rng.between(8, rng.between(0, 3) ? 40 : 128),
+          e = rng.between(0, 1) ? d : rng.between(1, 70);
+  if (rng.between(0, 2) == 0) t = s;
+  auto turned = [&](NodeId x, Dims perm) { return b.op("transpose", {x}, dims("perm", perm)); };
+  auto split = [&](const char* name, int64_t tokens, int64_t own, int64_t size) {
+    if (rng.between(0, 1)) return b.input(name, f32({n, own, tokens, size}));
+    NodeId x = b.input(name, f32({n, tokens, own * size}));
+    return turned(b.op("reshape", {x}, dims("shape", {n, tokens, own, size})), {0, 2, 1, 3});
+  };
+  auto repeated = [&](NodeId x, bool repeat) {
+    Dims of = b.shape(x);
+    if (each == 1 || !repeat) return x;
+    x = b.op("reshape", {x}, dims("shape", {n, heads, 1, of[2], of[3]}));
+    x = b.op("broadcast", {x}, dims("shape", {n, heads, each, of[2], of[3]}));
+    return b.op("reshape", {x}, dims("shape", {n, heads * each, of[2], of[3]}));
+  };
+  bool shared = rng.between(0, 3) > 0;  // values; keys always are
+  NodeId q = split("q", s, heads * each, d), k = repeated(split("k", t, heads, d), true),
+         v = repeated(split("v", t, shared ? heads : heads * each, e), shared);
+  NodeId p = scores(b, rng, q, turned(k, {0, 1, 3, 2}));
+  static const std::vector<std::string> kOthers = {"sigmoid", "relu", "tanh"};
+  Attrs last({{"axis", int64_t{3}}});
+  switch (rng.between(0, 7)) {
+    case 0:
+      p = b.op(rng.pick(kOthers), {p});
+      break;
+    case 1:
+      p = b.op("sub",
+               {b.op("tanh", {p}), b.op("reduce_mean", {b.op("tanh", {p})}, dims("axes", {3}))});
+      break;
+    case 2:
+      p = b.op("tanh", {b.op("softmax", {p}, last)});
+      break;
+    default:
+      p = b.op("softmax", {p}, last);
+  }
+  NodeId y = b.op("matmul", {p, v});
+  switch (rng.between(0, 3)) {
+    case 0:
+      return epilogue(b, rng, y);
+    case 1:
+      return epilogue(b, rng, turned(y, {0, 1, 3, 2}));
+    case 2:
+      return turned(y, {0, 2, 1, 3});
+    default:
+      y = b.op("reshape", {turned(y, {0, 2, 1, 3})}, dims("shape", {n, s, heads * each * e}));
+      return epilogue(b, rng, b.op("add", {y, b.input("residual", f32(b.shape(y)))}));
+  }
+}
+
 NodeId conv(GraphBuilder& b, Rng& rng) {
   int64_t rank = rng.between(1, 3), group = rng.between(0, 2) == 0 ? rng.between(2, 4) : 1;
   int64_t c = group * rng.between(1, 12), f = group * rng.between(1, 20);
@@ -361,7 +447,10 @@ using Family = NodeId (*)(GraphBuilder&, Rng&);
 
 // Of families with a kernel of their own, its name.
 const char* own_kernel(Family family) {
-  return family == Family(scan) ? "scan" : family == Family(scatter) ? "scatter" : nullptr;
+  return family == Family(scan)        ? "scan"
+         : family == Family(scatter)   ? "scatter"
+         : family == Family(attention) ? "attention"
+                                       : nullptr;
 }
 
 Graph random_group(Family family, uint64_t seed) {
@@ -680,12 +769,12 @@ std::vector<Param> params() {
   for (int vector_bytes : {64, 32, 16}) {
     for (auto [name, family] :
          {std::pair("matmul", Family(matmul)), std::pair("heads", Family(heads)),
-          std::pair("conv", Family(conv)), std::pair("window", Family(window)),
-          std::pair("grouped", Family(grouped_conv)), std::pair("rows", Family(rows)),
-          std::pair("leaves", Family(leaves)), std::pair("pool", Family(pool)),
-          std::pair("views", Family(views)), std::pair("pointwise", Family(pointwise)),
-          std::pair("gather", Family(gather)), std::pair("scan", Family(scan)),
-          std::pair("scatter", Family(scatter))})
+          std::pair("attention", Family(attention)), std::pair("conv", Family(conv)),
+          std::pair("window", Family(window)), std::pair("grouped", Family(grouped_conv)),
+          std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
+          std::pair("pool", Family(pool)), std::pair("views", Family(views)),
+          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather)),
+          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

@@ -67,6 +67,15 @@ void ContractPlan::cut(int64_t rows_, int64_t columns) {
                                 : 0;
 }
 
+void ContractPlan::give_rows(int64_t row_step_) {
+  rows = Rows::given;
+  pointers = false;
+  row_step = row_step_;
+  k_step = 1;
+  step = outer;
+  cut(config.blocks_m, config.blocks_n);
+}
+
 ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
                            bool rows_ahead, const Target& target) {
   ContractPlan p;

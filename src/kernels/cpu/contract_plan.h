@@ -18,7 +18,8 @@ struct ContractConfig {
   EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied, strassen)
 };
 
-enum class Rows : uint8_t { ahead, direct, copied, packed, sums };
+// Given: a buffer of the caller's, in which they are the rows of sums of another contraction.
+enum class Rows : uint8_t { ahead, direct, copied, packed, sums, given };
 
 // Everything that follows from a configuration.
 struct ContractPlan {
@@ -36,8 +37,10 @@ struct ContractPlan {
   int64_t row_step = 1, k_step = 1, held = 0;  // of rows as tiles see them; floats kept of them
   bool turns_panels = false;                   // panels are packed by transposing blocks
   bool along_scalar = false;                   // the epilogue's lanes are rows
+  bool sums_stay = false;                      // the caller takes them from their buffer
 
   void cut(int64_t rows, int64_t columns);  // blocks of one task
+  void give_rows(int64_t step);             // rows are given, so many floats apart
   bool one_pass() const { return step >= outer; }
   int64_t pass_depth() const { return step * inner; }
   int64_t halves() const { return config.strassen ? 2 : 1; }  // of rows, columns and k

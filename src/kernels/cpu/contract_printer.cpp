@@ -18,55 +18,57 @@ std::string at_most(const std::string& x, int64_t limit) {
 
 class ContractPrinter {
  public:
-  ContractPrinter(const Contraction& c, const Graph& group, const ContractPlan& plan)
-      : c_(c), group_(group), p_(plan) {}
+  ContractPrinter(const Contraction& c, const Graph& group, const ContractPlan& plan,
+                  const ContractNames& names)
+      : c_(c), group_(group), p_(plan), names_(names) {}
 
-  KernelCode print() {
-    std::string text = declare_vector(p_.width);
-    if (p_.turns_panels || turns_sums()) text += print_turn(p_.width);
-    text += tiles();
+  ContractPieces pieces() const {
+    ContractPieces text{.functions = tiles(), .turns = p_.turns_panels || turns_sums()};
     if (p_.config.strassen) {
-      text += print_strassen(c_.depth, p_.sums_step(), p_.width);
-      if (p_.scalar.extent % 2) text += str("static const float ENTRY_zeros[", c_.depth, "];\n");
+      text.functions += print_strassen(c_.depth, p_.sums_step(), p_.width);
+      if (p_.scalar.extent % 2)
+        text.functions += str("static const float ENTRY_zeros[", c_.depth, "];\n");
     }
-    text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
-            declare_buffers(group_);
-    auto buffer = [&](const char* name, int64_t floats) {
-      text += str("float ", name, "[", floats, "] __attribute__((aligned(64)));\n");
-    };
-    if (!stores_sums())
-      buffer("sums", blocks(p_.task_rows(), p_.width) * p_.width * p_.sums_step());
-    if (turns_sums()) buffer("turned", p_.task_columns() * turned_step());
-    if (!p_.panels_ahead) buffer("panels", p_.task_columns() * p_.pass_depth());
-    if (p_.held) buffer("rows_", p_.held);
-    if (keeps_rows()) text += "int64_t kept_rows = -1;\n";
-    if (keeps_panels()) text += "int64_t kept_panels = -1;\n";
-    text += "for (int64_t task = first; task < last; ++task) {\n";
-    int64_t m = p_.tasks_m, n = p_.tasks_n;
-    std::string by_m = p_.rows_first() ? str("task % ", m) : str("task / ", n, " % ", m),
-                by_n = p_.rows_first() ? str("task / ", m, " % ", n) : str("task % ", n);
-    text += str("const int64_t bm0 = ", by_m, " * ", p_.config.blocks_m, ", bn0 = ", by_n, " * ",
-                p_.config.blocks_n, ", batch = task / ", m * n, ";\n");
-    text += declare_digits(c_.nest, c_.batch, "batch");
-    text += str("const int64_t bm1 = ", at_most(str("bm0 + ", p_.config.blocks_m), p_.blocks_m),
-                ", bn1 = ", at_most(str("bn0 + ", p_.config.blocks_n), p_.blocks_n), ";\n");
-    text += str("const int64_t m0 = bm0 * ", p_.mr,
-                ", m1 = ", at_most(str("bm1 * ", p_.mr), p_.scalar.extent), ", n0 = bn0 * ", p_.nr,
-                ", n1 = ", at_most(str("bn1 * ", p_.nr), p_.vector.extent), ";\n");
-    text += p_.config.strassen ? products_of_quarters() : products();
-    if (!stores_sums()) text += epilogue();
-    text += "}\n}\n";
-    return named_kernel(std::move(text), c_.batches * m * n);
+    if (!stores_sums()) {
+      int64_t rows = blocks(p_.task_rows(), p_.width) * p_.width;
+      text.buffers.emplace_back("sums", rows * p_.sums_step());
+    }
+    if (turns_sums()) text.buffers.emplace_back("turned", p_.task_columns() * turned_step());
+    if (!p_.panels_ahead) text.buffers.emplace_back("panels", p_.task_columns() * p_.pass_depth());
+    if (p_.held) text.buffers.emplace_back("rows_", p_.held);
+    if (keeps_rows()) text.kept += str("int64_t ", kept("rows"), " = -1;\n");
+    if (keeps_panels()) text.kept += str("int64_t ", kept("panels"), " = -1;\n");
+    text.task = numbers() + (p_.config.strassen ? products_of_quarters() : products());
+    if (!stores_sums() && !p_.sums_stay) text.task += epilogue();
+    return text;
   }
 
  private:
+  // What belongs to `task`: blocks of rows and of columns, and where they are in the batch.
+  std::string numbers() const {
+    int64_t m = p_.tasks_m, n = p_.tasks_n;
+    std::string by_m = p_.rows_first() ? str("task % ", m) : str("task / ", n, " % ", m),
+                by_n = p_.rows_first() ? str("task / ", m, " % ", n) : str("task % ", n);
+    std::string text =
+        str("const int64_t bm0 = ", by_m, " * ", p_.config.blocks_m, ", bn0 = ", by_n, " * ",
+            p_.config.blocks_n, ", batch = task / ", m * n, ";\n");
+    text += declare_digits(c_.nest, c_.batch, "batch");
+    text += str("const int64_t bm1 = ", at_most(str("bm0 + ", p_.config.blocks_m), p_.blocks_m),
+                ", bn1 = ", at_most(str("bn0 + ", p_.config.blocks_n), p_.blocks_n), ";\n");
+    return text + str("const int64_t m0 = bm0 * ", p_.mr,
+                      ", m1 = ", at_most(str("bm1 * ", p_.mr), p_.scalar.extent), ", n0 = bn0 * ",
+                      p_.nr, ", n1 = ", at_most(str("bn1 * ", p_.nr), p_.vector.extent), ";\n");
+  }
+
+  std::string kept(const char* what) const { return str("kept_", names_.prefix, what); }
   bool keeps_rows() const { return p_.held && p_.one_pass() && p_.rows != Rows::sums; }
   bool keeps_panels() const { return !p_.panels_ahead && p_.one_pass(); }
   bool turns_sums() const { return p_.along_scalar; }
   // The sums are the result, whole registers of it: they need no buffer.
   bool stores_sums() const {
-    return !p_.config.strassen && c_.nest.stores.size() == 1 && c_.nest.stores[0].value == c_.sum &&
-           p_.one_pass() && result_step() && p_.vector.extent % p_.width == 0 &&
+    return !p_.config.strassen && names_.divisors.empty() && !p_.sums_stay &&
+           c_.nest.stores.size() == 1 && c_.nest.stores[0].value == c_.sum && p_.one_pass() &&
+           result_step() && p_.vector.extent % p_.width == 0 &&
            group_.type(group_.outputs[0].node).dtype == DType::f32;
   }
   int64_t turned_step() const { return padded_row(blocks(p_.task_rows(), p_.width) * p_.width); }
@@ -80,8 +82,8 @@ class ContractPrinter {
 
   // --- tiles ---
 
-  static std::string tile_name(int64_t rows, int64_t vectors) {
-    return str("ENTRY_tile", rows, "x", vectors);
+  std::string tile_name(int64_t rows, int64_t vectors) const {
+    return str("ENTRY_", names_.prefix, "tile", rows, "x", vectors);
   }
 
   // What a tile fetches beside its work, a line for every so many k's. Panels made ahead come from
@@ -91,7 +93,7 @@ class ContractPrinter {
 
   Fetched fetched() const {
     if (p_.panels_ahead) return Fetched::panel;
-    if (!p_.one_pass()) return Fetched::nothing;
+    if (!p_.one_pass() || p_.sums_stay) return Fetched::nothing;
     bool in_line = p_.rows == Rows::direct && !p_.pointers && p_.k_step == 1 &&
                    p_.row_step == c_.depth && c_.depth > p_.vector.extent;
     return in_line ? Fetched::rows : result_step() ? Fetched::result : Fetched::nothing;
@@ -211,6 +213,9 @@ class ContractPrinter {
         break;
       case Rows::sums:
         break;
+      case Rows::given:
+        s = str(names_.given, " + (bm - bm0) * ", p_.mr * p_.row_step);
+        break;
     }
     return text + result() + next() + call_tile(s) + "}\n}\n}\n";
   }
@@ -290,7 +295,8 @@ class ContractPrinter {
   }
 
   // What is packed or copied, unless it was for the task before.
-  static std::string once(const std::string& text, const char* kept, const std::string& key) {
+  static std::string once(const std::string& text, const std::string& kept,
+                          const std::string& key) {
     return str("if (", kept, " != ", key, ") {\n", kept, " = ", key, ";\n", text, "}\n");
   }
 
@@ -322,7 +328,7 @@ class ContractPrinter {
                  "(khi - klo));\nto += khi - klo;\n", outer_k_end(), "}\n");
     }
     if (!keeps_rows()) return text;
-    return once(text, "kept_rows", str("batch * ", p_.blocks_m, " + bm0"));
+    return once(text, kept("rows"), str("batch * ", p_.blocks_m, " + bm0"));
   }
 
   // Loops over all k of the pass but the innermost, which goes from klo to khi.
@@ -350,7 +356,7 @@ class ContractPrinter {
         str("for (int64_t bn = bn0; bn < bn1; ++bn)\n",
             p_.turns_panels ? pack_by_turns(panel) : pack(p_.vector, "bn", p_.nr, panel));
     if (!keeps_panels()) return text;
-    return once(text, "kept_panels", str("batch * ", p_.blocks_n, " + bn0"));
+    return once(text, kept("panels"), str("batch * ", p_.blocks_n, " + bn0"));
   }
 
   // Numbers of a block, and zeros beyond the side's end.
@@ -451,14 +457,21 @@ class ContractPrinter {
                        p_.along_scalar ? p_.task_rows() : p_.task_columns());
     if (lanes.iterators.empty()) {
       // One point: a row of one lane without an iterator.
-      printer.give(c_.sum, "line[0]");
+      printer.give(c_.sum, "line[0]" + divided("o"));
       text += printer.print();
     } else {
-      printer.give(c_.sum, str("row[", iterator_name(lanes.iterators.back()), " - lo]"));
+      std::string lane_ = str(iterator_name(lanes.iterators.back()), " - lo");
+      printer.give(c_.sum,
+                   str("row[", lane_, "]", divided(p_.along_scalar ? "at + " + lane_ : "o")));
       text += runs(lanes, from, to,
                    str("const float* const row = line + (at - ", from, ");\n", printer.print()));
     }
     return text + "}\n";
+  }
+
+  // By what the sums of row number m must still be divided.
+  std::string divided(const std::string& m) const {
+    return names_.divisors.empty() ? "" : str(" / ", names_.divisors, "[", m, " - m0]");
   }
 
   std::string turn_sums() const {
@@ -472,12 +485,28 @@ class ContractPrinter {
   const Contraction& c_;
   const Graph& group_;
   const ContractPlan& p_;
+  const ContractNames& names_;
 };
 
 }  // namespace
 
+ContractPieces contract_pieces(const Contraction& c, const Graph& group, const ContractPlan& plan,
+                               const ContractNames& names) {
+  return ContractPrinter(c, group, plan, names).pieces();
+}
+
 KernelCode print_contract(const Contraction& c, const Graph& group, const ContractPlan& plan) {
-  return ContractPrinter(c, group, plan).print();
+  ContractPieces p = contract_pieces(c, group, plan);
+  std::string text = declare_vector(plan.width);
+  if (p.turns) text += print_turn(plan.width);
+  text += p.functions;
+  text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
+          declare_buffers(group);
+  for (const auto& [name, floats] : p.buffers) {
+    text += str("float ", name, "[", floats, "] __attribute__((aligned(64)));\n");
+  }
+  text += p.kept + "for (int64_t task = first; task < last; ++task) {\n" + p.task + "}\n}\n";
+  return named_kernel(std::move(text), c.batches * plan.tasks_m * plan.tasks_n);
 }
 
 }  // namespace emend

@@ -13,4 +13,23 @@ namespace emend {
 
 KernelCode print_contract(const Contraction& c, const Graph& group, const ContractPlan& plan);
 
+// What others call things, where a kernel is made of several contractions.
+struct ContractNames {
+  std::string prefix;    // of its functions, and of what it keeps from task to task
+  std::string given;     // where rows begin that are given
+  std::string divisors;  // an array: row m of the sums is divided by element m - m0
+};
+
+// The text in pieces: functions, buffers that are wanted, variables that live as long as a thread's
+// tasks, and what is done for `task`.
+struct ContractPieces {
+  std::string functions;
+  bool turns = false;                                    // print_turn is needed, too
+  std::vector<std::pair<std::string, int64_t>> buffers;  // by name, floats
+  std::string kept;
+  std::string task;
+};
+ContractPieces contract_pieces(const Contraction& c, const Graph& group, const ContractPlan& plan,
+                               const ContractNames& names = {});
+
 }  // namespace emend

@@ -23,17 +23,10 @@ bool is_plain_factor(const Nest& nest, const NestValue& v) {
 
 }  // namespace
 
-std::optional<Contraction> contraction_in(const Graph& group) {
-  auto nest = nest_of(group);
-  if (!nest) return std::nullopt;
+std::optional<Contraction> contraction_of(Nest nest, int sum_) {
   Contraction c;
-  c.nest = std::move(*nest);
-  for (size_t i = 0; i < c.nest.values.size(); ++i) {
-    if (c.nest.values[i].kind != NestValue::Kind::reduce) continue;
-    if (c.sum >= 0) return std::nullopt;
-    c.sum = static_cast<int>(i);
-  }
-  if (c.sum < 0) return std::nullopt;
+  c.nest = std::move(nest);
+  c.sum = sum_;
   const NestValue& sum = c.nest.values[static_cast<size_t>(c.sum)];
   if (sum.reduce != Reduce::sum || sum.work != DType::f32) return std::nullopt;
   const NestValue& product = c.nest.values[static_cast<size_t>(sum.args[0])];
@@ -52,10 +45,27 @@ std::optional<Contraction> contraction_in(const Graph& group) {
                            : c.second.iterators)
         .push_back(a);
   }
-  for (Side* s : {&c.first, &c.second}) s->extent = extent_of(c.nest, s->iterators);
-  c.batches = extent_of(c.nest, c.batch);
-  c.depth = extent_of(c.nest, c.k);
+  c.measure();
   return c;
+}
+
+void Contraction::measure() {
+  for (Side* s : {&first, &second}) s->extent = extent_of(nest, s->iterators);
+  batches = extent_of(nest, batch);
+  depth = extent_of(nest, k);
+}
+
+std::optional<Contraction> contraction_in(const Graph& group) {
+  auto nest = nest_of(group);
+  if (!nest) return std::nullopt;
+  int sum = -1;
+  for (size_t i = 0; i < nest->values.size(); ++i) {
+    if (nest->values[i].kind != NestValue::Kind::reduce) continue;
+    if (sum >= 0) return std::nullopt;
+    sum = static_cast<int>(i);
+  }
+  if (sum < 0) return std::nullopt;
+  return contraction_of(std::move(*nest), sum);
 }
 
 namespace {

@@ -31,10 +31,14 @@ struct Contraction {
   int64_t batches = 1, depth = 1;
   Side first, second;
   const NestValue& load(const Side& s) const { return nest.values[static_cast<size_t>(s.load)]; }
+  void measure();  // extents, from the iterators
 };
 
 int64_t extent_of(const Nest& nest, const std::vector<int>& iterators);
+// The one reduction of a group.
 std::optional<Contraction> contraction_in(const Graph& group);
+// A reduction of a nest that may have others: what they make of it is the caller's.
+std::optional<Contraction> contraction_of(Nest nest, int sum);
 
 // For packing: input "x" of the builder, which is what the side loads, with these iterators as its
 // dimensions. None if it is no dense array of theirs, or if the group loads it elsewhere, too.

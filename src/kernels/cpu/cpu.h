@@ -7,6 +7,7 @@ namespace emend {
 
 Kernel rows_kernel();
 Kernel contract_kernel();
+Kernel attention_kernel();
 Kernel scan_kernel();
 Kernel scatter_kernel();
 Kernel winograd_kernel();
