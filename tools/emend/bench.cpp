@@ -12,10 +12,10 @@
 
 #include "base/parallel.h"
 #include "device.h"
+#include "equiv/region.h"
 #include "fallbacks.h"
 #include "how.h"
 #include "interruption.h"
-#include "kernels/nest.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
 #include "pipeline/memory_limit.h"
@@ -146,8 +146,7 @@ std::pair<double, double> work_of(const Program& p, const Step& step) {
     for (BufferId b : list) bytes += static_cast<double>(p.buffers[b].bytes);
   }
   if (step.kind != Step::Kind::launch) return {0, bytes};
-  auto nest = nest_of(step.computes);
-  return {nest ? operation_count(*nest) : 0, bytes};
+  return {operation_count(step.computes), bytes};
 }
 
 // Slowest first.

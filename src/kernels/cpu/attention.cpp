@@ -57,13 +57,17 @@ double real(int64_t n) {
 
 // Work of what is done with every register of a row of scores, in multiply-adds of a register.
 double lane_work(const Attention& at) {
-  constexpr double kPass = 1.5, kExp = 15, kDivision = 8, kFunction = 30;
+  constexpr double kPass = 1.5, kExp = 15, kDivision = 8, kFunction = 30, kGather = 30;
+  auto is_factor = [&](int v) { return v == at.scores.first.load || v == at.scores.second.load; };
   auto free = free_atoms(at.scores.nest);
   double work = kPass;
   for (size_t v = 0; v < at.scores.nest.values.size(); ++v) {
     const NestValue& u = at.scores.nest.values[v];
     if (u.kind == NestValue::Kind::reduce) work += static_cast<int>(v) == at.scores.sum ? 0 : kPass;
-    if (u.kind == NestValue::Kind::load && free[v][static_cast<size_t>(at.lane)]) work += 1;
+    if (u.kind == NestValue::Kind::load && free[v][static_cast<size_t>(at.lane)] &&
+        !is_factor(static_cast<int>(v))) {
+      work += at.scores.nest.math.stride(u.at, at.lane) == 1 ? 1 : kGather;
+    }
     bool product = u.args == at.scores.nest.values[static_cast<size_t>(at.scores.sum)].args;
     if (u.kind != NestValue::Kind::compute || product || !free[v][static_cast<size_t>(at.lane)])
       continue;
@@ -121,6 +125,12 @@ constexpr int64_t kMostFloats = 2 << 20;  // of scratch memory of a thread
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   auto at = attention_in(laid_out(wanted.group, wanted.layouts));
   if (!at || !can_be_direct(at->scores, at->scores.first)) return {};
+  // Weights are better packed ahead of time.
+  auto known = [&](const NestValue& load) {
+    return wanted.constant[static_cast<size_t>(load.buffer)];
+  };
+  if (known(at->scores.load(at->scores.second)) || known(at->context.load(at->context.second)))
+    return {};
   std::vector<Candidate> all;
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   auto try_one = [&](const AttentionConfig& f) {
