@@ -66,7 +66,7 @@ namespace {
 
 // In plain operations, measured on softmax.
 double effort(const Scalar& body) {
-  constexpr double kExp = 4.5, kFunction = 9;
+  constexpr double kExp = 3.5, kFunction = 9;
   double n = operation_count(body);
   for (const Instr& i : body.code) {
     bool function = i.fn > Fn::sqrt && i.fn <= Fn::erf;

@@ -256,13 +256,17 @@ Catalogue library_first(Catalogue catalogue) {
   return catalogue;
 }
 
-// The plan, or what was found to be faster: the library's kernels wherever it has one, or every
-// operator on its own.
+// The plan, or what was found to be faster: the library's kernels wherever it has one, nuclei that
+// were joined apart, or every operator on its own.
 Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Target& target,
            SelectOptions choose, const CompileFlowOptions& options, CompileReport& facts) {
-  choose.price = nullptr;  // only for what is in the chosen plan they are all known
   std::vector<RacedPlan> plans{{"chosen", chosen}};
   Partition single = fuse(plain, {.fuse = false, .target = target});
+  Partition apart = options.fuse ? fuse(plain, {.target = target}) : single;
+  if (apart != chosen.partition) {
+    plans.push_back({"apart", select(plain, std::move(apart), catalogue, target, choose)});
+  }
+  choose.price = nullptr;  // only for what is in the chosen plan they are all known
   if (onednn_state().loaded) {
     plans.push_back(
         {"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});

@@ -57,7 +57,7 @@ double real(int64_t n) {
 
 // Work of what is done with every register of a row of scores, in multiply-adds of a register.
 double lane_work(const Attention& at) {
-  constexpr double kPass = 1.5, kExp = 15, kDivision = 8, kFunction = 30, kGather = 30;
+  constexpr double kPass = 1.5, kExp = 12, kDivision = 8, kFunction = 30, kGather = 30;
   auto is_factor = [&](int v) { return v == at.scores.first.load || v == at.scores.second.load; };
   auto free = free_atoms(at.scores.nest);
   double work = kPass;
@@ -93,7 +93,7 @@ int64_t scratch_floats(const AttentionPlan& p) {
 }
 
 double seconds(const Attention& at, const AttentionPlan& p, const Target& target) {
-  constexpr double kTask = 200, kRow = 40, kElement = 0.3;
+  constexpr double kTask = 200, kRow = 110, kElement = 0.3;
   constexpr int64_t kCached = 200 << 10;  // floats of the second-level cache
   constexpr double kFar = 0.03;           // for an element of keys and values that it does not hold
   ContractEstimate scores(at.scores, p.scores, target), context(at.context, p.context, target);
@@ -103,7 +103,7 @@ double seconds(const Attention& at, const AttentionPlan& p, const Target& target
   auto task = [&](int64_t rows) {
     double passes = real(blocks(rows, p.scores.mr));
     double waits = far ? kFar * real(keys * (at.scores.depth + out)) * passes : 0;
-    double row = real(blocks(keys, p.scores.width)) * each + real(out) * kElement + 2 * kRow;
+    double row = real(blocks(keys, p.scores.width)) * each + real(out) * kElement + kRow;
     return kTask + scores.products(rows, keys) + context.products(rows, out) + real(rows) * row +
            waits;
   };
@@ -117,7 +117,9 @@ double seconds(const Attention& at, const AttentionPlan& p, const Target& target
     most = std::max(most, real(end - begin - lasts) * full + real(lasts) * last);
   }
   double packing = (scores.packing() + context.packing()) / target.threads;
-  return target.launch_s + work_seconds(most + packing, target);
+  // Keys and values come from where another kernel left them.
+  double bytes = 4 * real(at.scores.batches * keys * (at.scores.depth + out));
+  return target.launch_s + work_seconds(most + packing, target) + bytes / target.bandwidth;
 }
 
 constexpr int64_t kMostFloats = 2 << 20;  // of scratch memory of a thread

@@ -291,7 +291,7 @@ std::string RowPrinter::compute(int v) {
       expression = index(u.at);
       break;
     case NestValue::Kind::compute:
-      expression = body(u, name);
+      expression = is_exp_of_distance(u) ? exp_of_distance(u, name) : body(u, name);
       break;
     case NestValue::Kind::reduce:
       reduce(v, name);
@@ -340,6 +340,26 @@ std::string RowPrinter::load(int v) {
   std::string outside = c_text(Scalar(u.outside), {}, {}, c_work(u.work)).result;
   if (u.faults) outside = "(*fault = 1, 0)";
   return str(condition, " ? ", element, " : ", outside);
+}
+
+// e^(a - the largest a): what softmax is made of.
+bool RowPrinter::is_exp_of_distance(const NestValue& u) const {
+  if (u.work != DType::f32 || u.body != call(Fn::exp, arg(0))) return false;
+  const NestValue& distance = value(u.args[0]);
+  if (distance.work != DType::f32 || distance.body != arg(0) - arg(1)) return false;
+  const NestValue& most = value(distance.args[1]);
+  return most.kind == NestValue::Kind::reduce && most.reduce == Reduce::max &&
+         most.args[0] == distance.args[0];
+}
+
+// Never above one, and one somewhere: nothing overflows, and what is no normal number is as good as
+// zero beside that one. So a factor of two to some power is put together in one step, not two.
+std::string RowPrinter::exp_of_distance(const NestValue& u, const std::string& name) {
+  std::string x = use(u.args[0]);
+  loops_.back().text +=
+      str("em_bits ", name, "_n;\nconst float ", name, "_p = em_exp_parts(", x, ", &", name,
+          "_n);\n", name, "_n.i = (", name, "_n.i << 23) + 0x3f800000;\n");
+  return c_rounded(u.dtype, u.work, str(x, " < -87.f ? 0.f : ", name, "_p * ", name, "_n.f"));
 }
 
 std::string RowPrinter::body(const NestValue& u, const std::string& name) {

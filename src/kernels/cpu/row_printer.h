@@ -64,6 +64,8 @@ class RowPrinter {
   std::string load(int v);
   std::string clipped(const NestValue& reduction);
   std::string body(const NestValue& u, const std::string& name);
+  bool is_exp_of_distance(const NestValue& u) const;
+  std::string exp_of_distance(const NestValue& u, const std::string& name);
   Scalar with_whole_comparisons(const NestValue& u, std::vector<std::string>& args);
   void reduce(int v, const std::string& name);
   void declare_kept();
