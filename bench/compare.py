@@ -56,14 +56,14 @@ def commit():
         return None
 
 
-def build_model(emend, name, out):
-    """Once, unless the zoo has changed since."""
-    path = out / "models" / f"{name}.onnx"
+def build_model(emend, name, sizes, out):
+    """Once, unless the zoo has changed since. Sizes are options of `emend zoo` and their values, where they are not the model's own."""
+    path = out / "models" / ("-".join([name, *(f"{option}{value}" for option, value in sizes.items())]) + ".onnx")
     path.parent.mkdir(parents=True, exist_ok=True)
     changed = max(p.stat().st_mtime for p in (ROOT / "src/zoo").iterdir())
     if not path.exists() or path.stat().st_mtime < changed:
         say(f"building {name}")
-        output_of(emend, "zoo", name, path, "--quiet")
+        output_of(emend, "zoo", name, path, "--quiet", *(word for option, value in sizes.items() for word in (f"--{option}", value)))
     return path
 
 
@@ -86,12 +86,12 @@ def needed_bytes(model):
     return total
 
 
-def prepare(emend, name, folder, out):
+def prepare(emend, name, sizes, folder, out):
     """The model's file, its inputs as files in the folder, and its size."""
     sys.path.insert(0, str(ROOT / "tests/oracle"))
     import numpy as np, onnx, zoo_torch
 
-    path = build_model(emend, name, out)
+    path = build_model(emend, name, sizes, out)
     model = onnx.load(path)
     folder.mkdir(parents=True, exist_ok=True)
     for key, value in zoo_torch.random_inputs(model, np.random.default_rng(1)).items():
@@ -129,6 +129,7 @@ class Contest:
     def __init__(self, emend, name, options):
         self.emend, self.name = emend, name
         self.runtimes, self.threads, self.seconds, self.out = options.runtimes, options.threads, options.seconds, options.out
+        self.sizes = options.sizes
         self.runners, self.failures = {}, {}
 
     def __enter__(self):
@@ -154,7 +155,7 @@ class Contest:
         return folder
 
     def run(self):
-        self.path, self.inputs, facts = prepare(self.emend, self.name, self.scratch / "inputs", self.out)
+        self.path, self.inputs, facts = prepare(self.emend, self.name, self.sizes, self.scratch / "inputs", self.out)
         for runtime in self.runtimes:
             try:
                 self.runners[runtime] = self.start(runtime)
@@ -199,12 +200,17 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="names of the zoo; none: all")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every runtime (default: as many as there are)")
+    parser.add_argument("--batch", type=int, help="samples at once (default: 1)")
+    parser.add_argument("--seq", type=int, help="tokens of a sequence (default: the model's own)")
     parser.add_argument("--seconds", type=float, default=40, help="for the rounds of a model")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help=f"some of {','.join(RUNTIMES)}")
     parser.add_argument("--out", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build/bench", help="where models, logs and results.json go")
     parser.add_argument("--update-docs", action="store_true", help="write docs/benchmarks.md and docs/bench.svg")
     options = parser.parse_args()
     options.runtimes = options.runtimes.split(",")
+    options.sizes = {k: v for k in ("batch", "seq") if (v := getattr(options, k)) is not None}
+    if options.sizes and options.update_docs:
+        parser.error("the table of the docs is of batch 1 and the models' own sizes")
     unknown = [r for r in options.runtimes if r not in RUNTIMES]
     if unknown:
         parser.error(f"no such runtime: {', '.join(unknown)}")
