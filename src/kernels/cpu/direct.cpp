@@ -244,12 +244,22 @@ class DirectPrinter {
           text += str("const em_v", vectors[v].width, " ", x, " = ",
                       shuffled(load(vectors[v], "xs", place), vectors[v].width, channel), ";\n");
           for (auto [c, t] : seen) text += str("c", c, "_", v, " += w", t, "_", v, " * ", x, ";\n");
+          if (channel == 0) text += fetch_ahead(place + vectors[v].first);
         }
         ++number;
       }
       text += "}\n";
     }
     return text;
+  }
+
+  // Of an input that no cache holds, what two rows further need of it: lanes are read in pieces, of
+  // which the machine itself sees no stream coming.
+  std::string fetch_ahead(int64_t place) const {
+    constexpr int64_t kHeld = 8 << 20;  // bytes
+    const Type& x = group_.type(group_.inputs[static_cast<size_t>(w_.x.buffer)].node);
+    if (w_.rows.empty() || count(x.shape) * 4 <= kHeld) return "";
+    return str("__builtin_prefetch(xs + ", place + 2 * w_.x_stride(w_.rows.back()), ");\n");
   }
 
   static std::string load(const Piece& p, const char* from, int64_t at) {
