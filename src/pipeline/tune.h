@@ -11,7 +11,7 @@ namespace emend {
 
 struct TuneOptions {
   CpuOptions cpu;
-  int runs = 15;          // of each candidate; the fastest counts
+  int runs = 15;          // of each candidate; the lower quartile counts
   double seconds = 0.05;  // of each candidate at most, once it ran three times
   Monitor monitor;        // a stop leaves the rest to the estimates
   SelectOptions choose;   // with which prices will be asked for

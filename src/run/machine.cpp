@@ -1,5 +1,7 @@
 #include "run/machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -98,6 +100,11 @@ std::string processor_name() {
 }
 
 }  // namespace
+
+size_t shared_cache_bytes() {
+  long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
+}
 
 int vector_bytes() {
 #if defined(__x86_64__)

@@ -1,12 +1,15 @@
 // What this processor is, as far as code generation and estimates ask.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 
 namespace emend {
 
 // Bytes of the widest vector register that its instructions have.
 int vector_bytes();
+// Of the cache that all cores share; what most have where the system does not tell.
+size_t shared_cache_bytes();
 
 // How fast one thread is, measured in some milliseconds the first time and kept in `folder`: the
 // estimates that choose kernels must not change from one start to the next. Rounded to steps of a
