@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "base/hash.h"
 #include "base/rng.h"
@@ -15,7 +16,7 @@
 namespace emend {
 namespace {
 
-Tensor random_data(const Type& t, uint64_t seed) {
+Tensor random_tensor_of(const Type& t, uint64_t seed) {
   return Tensor::make(t.dtype, t.shape, [&](std::byte* out) {
     for (int64_t i = 0; i < count(t.shape); ++i) {
       auto at = static_cast<size_t>(i);
@@ -26,20 +27,33 @@ Tensor random_data(const Type& t, uint64_t seed) {
   });
 }
 
+// Made once for all candidates of all groups: their bytes are shared.
+class RandomData {
+ public:
+  const Tensor& of(const Type& t, uint64_t seed) {
+    auto [it, fresh] = made_.try_emplace({t.dtype, t.shape, seed});
+    if (fresh) it->second = random_tensor_of(t, seed);
+    return it->second;
+  }
+
+ private:
+  std::map<std::tuple<DType, Dims, uint64_t>, Tensor> made_;
+};
+
 // A group as a program of its own, on random data.
 struct Trial {
   Graph graph;
   Plan plan;
   std::vector<Value> inputs;
 
-  explicit Trial(const Offer& o) {
+  Trial(const Offer& o, RandomData& random) {
     GraphBuilder b;
     std::vector<NodeId> args(o.group.inputs.size());
     for (bool constants : {false, true}) {
       for (size_t i = 0; i < args.size(); ++i) {
         if (o.constant[i] != constants) continue;
         const Type& t = o.group.type(o.group.inputs[i].node);
-        Tensor data = random_data(t, i + 1);
+        const Tensor& data = random.of(t, i + 1);
         args[i] = constants ? b.constant(data) : b.input(str("x", i), t);
         if (!constants) inputs.emplace_back(data);
       }
@@ -121,6 +135,7 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
     Trial trial;
   };
   std::vector<Missing> wanted;
+  RandomData random;
   TuneReport facts;
   std::map<std::string, double> known;
   uint64_t machine = machine_key(c_prelude(), options.cpu.compile);
@@ -143,7 +158,7 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
       known[key] = *price;
       ++facts.known;
     } else {
-      wanted.push_back({key, Trial(o)});
+      wanted.push_back({key, Trial(o, random)});
     }
     return std::nullopt;
   };
