@@ -9,6 +9,7 @@
 // shorter. Rows so long that they and the keys do not fit are left to separate kernels.
 // Why: docs/decisions/0018.
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "kernels/cpu/attention_shape.h"
@@ -55,30 +56,51 @@ double real(int64_t n) {
   return static_cast<double>(n);
 }
 
-// Work of what is done with every register of a row of scores, in multiply-adds of a register.
-double lane_work(const Attention& at) {
-  constexpr double kPass = 1.5, kExp = 12, kDivision = 8, kFunction = 30, kGather = 30;
-  auto is_factor = [&](int v) { return v == at.scores.first.load || v == at.scores.second.load; };
-  auto free = free_atoms(at.scores.nest);
-  double work = kPass;
-  for (size_t v = 0; v < at.scores.nest.values.size(); ++v) {
-    const NestValue& u = at.scores.nest.values[v];
-    if (u.kind == NestValue::Kind::reduce) work += static_cast<int>(v) == at.scores.sum ? 0 : kPass;
-    if (u.kind == NestValue::Kind::load && free[v][static_cast<size_t>(at.lane)] &&
-        !is_factor(static_cast<int>(v))) {
-      work += at.scores.nest.math.stride(u.at, at.lane) == 1 ? 1 : kGather;
+// A number by which the compiler multiplies rather than divides: 1 / x is exact.
+bool has_exact_inverse(const NestValue& u) {
+  int exponent = 0;
+  return u.kind == NestValue::Kind::compute && u.body.code.size() == 1 &&
+         u.body.code[0].fn == Fn::constant && std::frexp(u.body.code[0].value, &exponent) == 0.5;
+}
+
+// Work of a scalar body for one register, in multiply-adds of a register.
+double body_work(const Nest& nest, const NestValue& u) {
+  constexpr double kExp = 12, kDivision = 8, kFunction = 30;
+  double work = 0;
+  for (const Instr& i : u.body.code) {
+    bool function = i.fn > Fn::sqrt && i.fn <= Fn::erf, divides = i.fn == Fn::div;
+    if (divides) {
+      const Instr& by = u.body.code[static_cast<size_t>(i.b)];
+      divides =
+          by.fn != Fn::arg ||
+          !has_exact_inverse(nest.values[static_cast<size_t>(u.args[static_cast<size_t>(by.a)])]);
     }
-    bool product = u.args == at.scores.nest.values[static_cast<size_t>(at.scores.sum)].args;
-    if (u.kind != NestValue::Kind::compute || product || !free[v][static_cast<size_t>(at.lane)])
-      continue;
-    bool later = at.numerator >= 0 && static_cast<int>(v) == at.scores.nest.stores[0].value;
-    if (later) continue;
-    for (const Instr& i : u.body.code) {
-      bool function = i.fn > Fn::sqrt && i.fn <= Fn::erf;
-      work += i.fn == Fn::exp   ? kExp
-              : i.fn == Fn::div ? kDivision
-              : function        ? kFunction
-                                : info(i.fn).arity > 0;
+    work += i.fn == Fn::exp ? kExp
+            : divides       ? kDivision
+            : function      ? kFunction
+                            : info(i.fn).arity > 0;
+  }
+  return work;
+}
+
+// Work of what is done with every register of a row of scores.
+double lane_work(const Attention& at) {
+  constexpr double kPass = 1.5, kGather = 30;
+  const Nest& nest = at.scores.nest;
+  auto free = free_atoms(nest);
+  int product = nest.values[static_cast<size_t>(at.scores.sum)].args[0];
+  double work = kPass;
+  for (int v = 0; v < std::ssize(nest.values); ++v) {
+    const NestValue& u = nest.values[static_cast<size_t>(v)];
+    bool of_tiles = v == at.scores.sum || v == product || v == at.scores.first.load ||
+                    v == at.scores.second.load;
+    bool divided_later = at.numerator >= 0 && v == nest.stores[0].value;
+    if (of_tiles || divided_later) continue;
+    if (u.kind == NestValue::Kind::reduce) work += kPass;
+    if (!free[static_cast<size_t>(v)][static_cast<size_t>(at.lane)]) continue;
+    if (u.kind == NestValue::Kind::compute) work += body_work(nest, u);
+    if (u.kind == NestValue::Kind::load) {
+      work += nest.math.stride(u.at, at.lane) == 1 ? 1 : kGather;
     }
   }
   return work;
