@@ -78,6 +78,23 @@ def product(m, n, k, wanted, layers=12):
     return Case(f"product {m} x {n} x {k}", lambda rng: products(rng, m, n, k, layers), 2 * m * n * k, layers, wanted)
 
 
+def recurrences(rng, kind, gates, hidden, batch, steps, **how):
+    from onnx import helper
+
+    initializers = [weights(rng, "w", (gates * hidden, hidden)), weights(rng, "r", (gates * hidden, hidden)), weights(rng, "b", (2 * gates * hidden,))]
+    for t in initializers:
+        t.dims.insert(0, 1)  # the direction
+    node = helper.make_node(kind, ["x", "w", "r", "b"], ["y"], hidden_size=hidden, **how)
+    return model_of([node], initializers, {"x": [steps, batch, hidden]}, ("y", [steps, 1, batch, hidden]))
+
+
+def recurrence(kind, hidden, batch=1, steps=64, **how):
+    """A layer is a step here, with its share of the inputs' product."""
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    name = f"{kind} {hidden}, batch {batch}, {steps} steps, each" + ("" if kind != "GRU" or how else ", reset first")
+    return Case(name, lambda rng: recurrences(rng, kind, gates, hidden, batch, steps, **how), 4 * gates * hidden * hidden * batch, steps)
+
+
 def cases():
     yield from (product(64, n, k, wanted) for n, k, wanted in ((768, 768, 327), (2304, 768, 993), (3072, 768, 1319), (768, 3072, 1344)))
     for channels, size, wanted in ((64, 56, 274), (128, 28, 260), (256, 14, 362), (512, 7, 639), (64, 224, 4779), (128, 112, 4383), (256, 56, 4344),
@@ -88,6 +105,12 @@ def cases():
         yield convolution(f"3x3 in 32 groups, {channels}, {size}x{size}", size, channels, group=32, wanted=wanted)
     for n, wanted in ((512, 7.1), (1024, 14.0), (2048, 28.3), (4096, 61), (8192, 400)):
         yield product(1, n, 512, wanted)
+    for hidden in (256, 512, 1024):
+        yield recurrence("LSTM", hidden)
+        yield recurrence("GRU", hidden, linear_before_reset=1)
+    yield recurrence("GRU", 512)
+    yield recurrence("RNN", 512)
+    yield recurrence("LSTM", 256, batch=8)
 
 
 def run_case(case, emend, options, machine):

@@ -20,6 +20,15 @@ NodeId whole(GraphBuilder& b, const Type& type, const Made& made) {
   return apart ? b.op("tuple", made) : made[0];
 }
 
+Attrs with_decomposed_bodies(Attrs attrs) {
+  Attrs result = attrs;
+  for (const auto& [name, value] : attrs.entries()) {
+    const GraphRef* body = value.as<GraphRef>();
+    if (body && *body) result = result.with(name, GraphRef(decomposed(**body)));
+  }
+  return result;
+}
+
 Made copy_node(GraphBuilder& b, const Graph& g, NodeId n, const std::vector<Made>& made) {
   const Node& node = g.nodes[n];
   if (node.op == kConstantOp) return {b.constant(g.constant(n))};
@@ -46,7 +55,8 @@ Made copy_node(GraphBuilder& b, const Graph& g, NodeId n, const std::vector<Made
     for (const Made& r : results) items.push_back(r[0]);
     return items;
   }
-  return {b.try_op(node.op, args, node.attrs).value_or_throw()};
+  Attrs attrs = def.kind == Kind::scan ? with_decomposed_bodies(node.attrs) : node.attrs;
+  return {b.try_op(node.op, args, attrs).value_or_throw()};
 }
 
 void copy_into(GraphBuilder& b, const Graph& g, std::vector<NodeId> inputs,

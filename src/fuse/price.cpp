@@ -312,8 +312,7 @@ double GroupPrices::price_alone(NodeId n) const {
 }
 
 std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
-  bool alone = group.host || (group.nodes.size() == 1 && is_sequential(g_, group.nodes[0]));
-  if (alone) return price_alone(group.nodes[0]);
+  if (group.host || is_sequential(g_, group)) return price_alone(group.nodes[0]);
   auto [it, unknown] = known_.try_emplace({group.nodes, group.stores});
   if (unknown) it->second = fresh(group);
   return it->second;

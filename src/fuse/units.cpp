@@ -7,6 +7,7 @@
 #include "fuse/price.h"
 #include "kernels/group.h"
 #include "kernels/nest.h"
+#include "kernels/recurrence.h"
 #include "kernels/sequential.h"
 #include "ops/families.h"
 #include "ops/table.h"
@@ -66,20 +67,27 @@ Units::Units(const Graph& g)
       direct_users_(g.size()) {
   for (const auto& o : g.outputs) output_[storage_of(g, o.node)] = true;
   for (size_t i = 0; i < g.size(); ++i) {
+    for (NodeId a : g.nodes[NodeId(i)].args) {
+      auto& users = direct_users_[a];
+      if (users.empty() || users.back() != NodeId(i)) users.push_back(NodeId(i));
+    }
+  }
+  for (size_t i = 0; i < g.size(); ++i) {
     NodeId n{i};
     const Node& node = g.nodes[n];
-    for (NodeId a : node.args) {
-      auto& users = direct_users_[a];
-      if (users.empty() || users.back() != n) users.push_back(n);
-    }
     if (node.op == kInputOp || node.op == kConstantOp) continue;
     if (is_renaming(g, n)) {
       roles_[n] = Role::renaming;
       continue;
     }
+    if (node.op == kGetOp && roles_[node.args[0]] == Role::sequential) {
+      roles_[n] = Role::item;
+      continue;
+    }
     reasons_[n] = host_reason(g, n);
     if (!reasons_[n].empty()) {
-      roles_[n] = is_sequential(g, n) ? Role::sequential : Role::host;
+      bool alone = is_sequential(g, n) && (g.type(n).is_tensor() || only_items_are_used(n));
+      roles_[n] = alone ? Role::sequential : Role::host;
       continue;
     }
     Meaning m = node_meaning(g, n);
@@ -97,6 +105,34 @@ Units::Units(const Graph& g)
   for (size_t i = 0; i < g.size(); ++i) {
     if (!stays_alone(roles_[NodeId(i)])) continue;
     for (NodeId a : g.nodes[NodeId(i)].args) cheap_[storage_of(g, a)] = false;
+    if (!g.type(NodeId(i)).is_tensor()) take_in_matrices(NodeId(i));
+  }
+}
+
+bool Units::only_items_are_used(NodeId n) const {
+  return !output_[n] &&
+         std::ranges::all_of(direct_users_[n], [&](NodeId u) { return g_->nodes[u].op == kGetOp; });
+}
+
+// Matrices of a loop are packed ahead: views of constants that make one are the packing's business.
+void Units::take_in_matrices(NodeId loop) {
+  const Graph& g = *g_;
+  auto r = recurrence_of(g, loop);
+  if (!r || roles_[loop] != Role::sequential) return;
+  auto root = [&](NodeId n) {
+    while (roles_[n] == Role::renaming || views_[n]) n = g.nodes[n].args[0];
+    return n;
+  };
+  const auto& args = g.nodes[loop].args;
+  for (const Recurrence::Matrix& m : r->matrices) {
+    NodeId from = root(args[m.operand]);
+    auto same = std::ranges::count_if(args, [&](NodeId a) { return root(a) == from; });
+    std::vector<NodeId> views;
+    for (NodeId n = args[m.operand]; n != from; n = g.nodes[n].args[0]) views.push_back(n);
+    bool own = std::ranges::all_of(
+        views, [&](NodeId n) { return !output_[n] && direct_users_[n].size() == 1; });
+    if (!g.is_constant(from) || same != 1 || !own) continue;
+    for (NodeId n : views) dissolved_[n] = roles_[n] == Role::pointwise;
   }
 }
 
@@ -161,10 +197,30 @@ std::vector<NodeId> Units::siblings(NodeId n) const {
   return {found.begin(), found.end()};
 }
 
+// With the views that it takes in, and its results.
+NodeGroup Units::sequential_group(NodeId n) const {
+  NodeGroup group{{n}, {}, false, ""};
+  if (g_->type(n).is_tensor()) {
+    group.stores = {n};
+    return group;
+  }
+  std::set<NodeId> inside{n};
+  for (NodeId a : g_->nodes[n].args) {
+    if (!dissolved_[storage_of(*g_, a)]) continue;
+    for (NodeId v = a; see_through(v); v = g_->nodes[v].args[0]) inside.insert(v);
+  }
+  for (NodeId item : direct_users_[n]) {
+    inside.insert(item);
+    if (output_[item] || !users(item).empty()) group.stores.push_back(item);
+  }
+  group.nodes.assign(inside.begin(), inside.end());
+  return group;
+}
+
 NodeGroup Units::group(const std::vector<NodeId>& units) const {
   NodeGroup group;
   if (roles_[units[0]] == Role::host) return {units, units, true, reasons_[units[0]]};
-  if (roles_[units[0]] == Role::sequential) return {units, units, false, ""};
+  if (roles_[units[0]] == Role::sequential) return sequential_group(units[0]);
   auto member = [&](NodeId n) { return std::binary_search(units.begin(), units.end(), n); };
   std::set<NodeId> inside(units.begin(), units.end());
   std::function<void(NodeId)> need = [&](NodeId n) {

@@ -15,6 +15,7 @@ namespace emend {
 enum class Role : uint8_t {
   given,        // an input or a constant
   renaming,     // only another shape for the same memory
+  item,         // one of several results of what is sequential: its group stores it
   host,         // evaluated by the reference
   sequential,   // steps that follow one another: a kernel of its own
   pointwise,    // elementwise operators, views, gathers
@@ -62,7 +63,12 @@ class Units {
   NodeGroup group(const std::vector<NodeId>& units) const;
 
  private:
-  bool see_through(NodeId n) const { return roles_[n] == Role::renaming || dissolved_[n]; }
+  bool see_through(NodeId n) const {
+    return roles_[n] == Role::renaming || roles_[n] == Role::item || dissolved_[n];
+  }
+  bool only_items_are_used(NodeId n) const;
+  void take_in_matrices(NodeId loop);
+  NodeGroup sequential_group(NodeId n) const;
   const Graph* g_;
   IdVec<NodeId, Role> roles_;
   IdVec<NodeId, std::string> reasons_;

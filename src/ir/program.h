@@ -19,8 +19,14 @@ struct KernelCode {
   int64_t tasks = 1;               // independent pieces of work; a call does those in [first, last)
   std::vector<LibraryCall> calls;  // one per task; the text only says what they are
   size_t scratch_bytes = 0;        // memory that a thread has for itself meanwhile: the last buffer
+  // Memory that the threads of a launch have together, behind the others. Not 0: its calls meet one
+  // another, so that all tasks must be under way at the same time. The first kMeetingBytes are zero
+  // before the first launch, and every launch leaves them as it needs them for the next.
+  size_t shared_bytes = 0;
   bool operator==(const KernelCode&) const = default;
 };
+
+inline constexpr size_t kMeetingBytes = 128;
 
 using BufferId = Id<struct BufferTag>;
 
@@ -92,5 +98,7 @@ struct Program {
 
 // What every thread has for itself while a program runs, in whole pages.
 size_t scratch_bytes(const Program& p);
+// What they have together.
+size_t shared_bytes(const Program& p);
 
 }  // namespace emend

@@ -472,10 +472,14 @@ std::string not_nestable(const Graph& g, NodeId n) {
   return "";
 }
 
-Result<Nest> nest_of(const Graph& group) {
+Result<Nest> nest_of(const Graph& group, int64_t row) {
   EMEND_ASSERT(!group.outputs.empty());
   auto space = space_of(group);
   if (!space) return fail("outputs of different sizes");
+  if (space->extents.size() == 1) {
+    Dims rows = pieces(space->extents[0], {row});
+    *space = {rows, std::vector<bool>(rows.size(), space->kept[0])};
+  }
   if (std::ranges::find(space->extents, 0) != space->extents.end()) return fail("no elements");
   try {
     // Cut where the index functions need it.

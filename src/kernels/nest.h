@@ -71,9 +71,10 @@ std::optional<DType> working_type(std::span<const DType> types);
 std::string not_nestable(const Graph& g, NodeId n);
 
 // The nest of a group: inputs are loads, outputs are stores, in row-major order. The outputs have
-// one number of elements, or are reductions of tensors of that size over the same axes. Fails with
-// the reason.
-Result<Nest> nest_of(const Graph& group);
+// one number of elements, or are reductions of tensors of that size over the same axes. Rows of
+// `row` elements, if that is more than one, are an iterator of their own even where no view asks
+// for it. Fails with the reason.
+Result<Nest> nest_of(const Graph& group, int64_t row = 1);
 
 // Iterators of the space that not every store names: they cannot be shared between tasks.
 std::vector<int> left_out(const Nest& nest);

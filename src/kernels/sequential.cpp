@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/nest.h"
+#include "kernels/recurrence.h"
 #include "ops/families.h"
 #include "ops/running.h"
 #include "ops/table.h"
@@ -62,7 +63,14 @@ std::optional<Scatter> scatter_of(const Graph& g, NodeId n) {
 }
 
 bool is_sequential(const Graph& g, NodeId n) {
-  return scan_of(g, n) || scatter_of(g, n);
+  return scan_of(g, n) || scatter_of(g, n) || recurrence_of(g, n);
+}
+bool is_sequential(const Graph& g, const NodeGroup& group) {
+  if (group.host) return false;
+  if (group.nodes.size() == 1) return is_sequential(g, group.nodes[0]);
+  // Only a loop has others with it: views of its matrices, and its results.
+  return std::ranges::any_of(group.nodes,
+                             [&](NodeId n) { return op_def(g.nodes[n]).kind == Kind::scan; });
 }
 
 NodeId only_node(const Graph& group) {

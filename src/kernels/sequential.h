@@ -1,9 +1,10 @@
 // Operators whose steps follow one another, so that no nest says what they compute: running sums
-// and products along an axis, and writes where data says. Each is a group by itself, for a kernel
-// of its own.
+// and products along an axis, writes where data says, and loops over a cell (kernels/recurrence.h).
+// Each is a group by itself, for a kernel of its own.
 #pragma once
 
 #include "ir/graph.h"
+#include "ir/partition.h"
 #include "ops/scatter.h"
 
 namespace emend {
@@ -19,6 +20,7 @@ struct Scan {
 std::optional<Scan> scan_of(const Graph& g, NodeId n);
 std::optional<Scatter> scatter_of(const Graph& g, NodeId n);
 bool is_sequential(const Graph& g, NodeId n);
+bool is_sequential(const Graph& g, const NodeGroup& group);
 
 // The only node of a group, inputs aside; invalid if there are more.
 NodeId only_node(const Graph& group);

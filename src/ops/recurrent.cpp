@@ -134,16 +134,18 @@ std::vector<NodeId> rnn_step(const Step& s) {
 
 // Gates in the order update z, reset r, hidden h.
 std::vector<NodeId> gru_step(const Step& s) {
-  NodeId zr_r = part(s.b, s.r, 1, 0, 2 * s.hidden), h_r = s.gate(s.r, 2);
-  NodeId zr = s.add(part(s.b, s.x, 1, 0, 2 * s.hidden), s.matmul(s.h, zr_r));
+  // All gates at once where the hidden one does not wait for the reset gate.
+  bool linear = s.a.linear_before_reset;
+  NodeId all = s.matmul(s.h, linear ? s.r : part(s.b, s.r, 1, 0, 2 * s.hidden));
+  NodeId zr = s.add(part(s.b, s.x, 1, 0, 2 * s.hidden), part(s.b, all, 1, 0, 2 * s.hidden));
   NodeId z = s.activated(0, s.gate(zr, 0)), r = s.activated(0, s.gate(zr, 1));
   NodeId recurrent;
-  if (s.a.linear_before_reset) {
-    recurrent = s.matmul(s.h, h_r);
+  if (linear) {
+    recurrent = s.gate(all, 2);
     if (s.bias_h.valid()) recurrent = s.add(recurrent, s.bias_h);
     recurrent = s.mul(r, recurrent);
   } else {
-    recurrent = s.matmul(s.mul(r, s.h), h_r);
+    recurrent = s.matmul(s.mul(r, s.h), s.gate(s.r, 2));
   }
   NodeId h = s.activated(1, s.add(s.gate(s.x, 2), recurrent));
   return {s.add(s.mul(s.one_minus(z), h), s.mul(z, s.h))};

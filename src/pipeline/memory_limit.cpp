@@ -72,6 +72,7 @@ void require_memory(const Program& p, uint64_t limit) {
   }
   all.add(p.arena_bytes);
   all.add(scratch_bytes(p) * static_cast<uint64_t>(thread_count()));
+  all.add(shared_bytes(p));
   all.require("the program takes");
 }
 

@@ -25,6 +25,7 @@ constexpr int32_t kLibraryFault = 2;  // kernels report 1: an index outside of i
 struct Instance {
   std::shared_ptr<std::byte> arena;
   std::shared_ptr<std::byte> scratch;                     // of every thread, one after the other
+  std::shared_ptr<std::byte> shared;                      // by all of them
   std::vector<void*> at;                                  // of every buffer
   std::vector<std::vector<void*>> arguments;              // of every step; with scratch memory:
                                                           // and every thread
@@ -163,6 +164,7 @@ struct CpuProgram::Impl {
         made->at[b] = const_cast<std::byte*>(weights[buffer.index].data());
     }
     made->scratch = pages(scratch_bytes(program) * static_cast<size_t>(pool->threads()), "scratch");
+    made->shared = pages(shared_bytes(program), "what threads share");
     for (const Step& s : program.steps) made->arguments.emplace_back(argument_count(s));
     for (const auto& l : library) made->bound.push_back(l ? l->bind() : nullptr);
     return made;
@@ -171,15 +173,19 @@ struct CpuProgram::Impl {
   bool has_scratch(const Step& s) const {
     return s.kind == Step::Kind::launch && program.kernels[s.kernel].scratch_bytes > 0;
   }
+  bool has_shared(const Step& s) const {
+    return s.kind == Step::Kind::launch && program.kernels[s.kernel].shared_bytes > 0;
+  }
+  // For one thread; those that have scratch memory have arguments of their own.
+  size_t arguments_each(const Step& s) const {
+    return s.loads.size() + s.stores.size() + has_scratch(s) + has_shared(s);
+  }
   size_t argument_count(const Step& s) const {
-    size_t one = s.loads.size() + s.stores.size();
-    return has_scratch(s) ? (one + 1) * static_cast<size_t>(pool->threads()) : one;
+    return arguments_each(s) * (has_scratch(s) ? static_cast<size_t>(pool->threads()) : 1);
   }
   void* const* arguments(const Instance& i, size_t s, int thread) const {
     const Step& step = program.steps[s];
-    size_t skipped = has_scratch(step) ? static_cast<size_t>(thread) *
-                                             (step.loads.size() + step.stores.size() + 1)
-                                       : 0;
+    size_t skipped = has_scratch(step) ? static_cast<size_t>(thread) * arguments_each(step) : 0;
     return i.arguments[s].data() + skipped;
   }
 
@@ -192,6 +198,7 @@ struct CpuProgram::Impl {
         for (BufferId b : step.loads) i.arguments[s][k++] = i.at[b.value];
         for (BufferId b : step.stores) i.arguments[s][k++] = i.at[b.value];
         if (has_scratch(step)) i.arguments[s][k++] = i.scratch.get() + thread * scratch;
+        if (has_shared(step)) i.arguments[s][k++] = i.shared.get();
       }
     }
   }

@@ -8,12 +8,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "base/rng.h"
 #include "codegen/codegen.h"
@@ -443,6 +446,78 @@ NodeId scatter(GraphBuilder& b, Rng& rng) {
   return b.op("scatter_nd", operands(extent, indices, updates), Attrs({{"reduction", reduction}}));
 }
 
+// A recurrent layer of any kind; some of its optional operands are there.
+NodeId recurrent(GraphBuilder& b, Rng& rng) {
+  static const std::vector<std::string> kKinds = {"rnn", "gru", "lstm"};
+  static const std::vector<std::string> kActivations = {"Sigmoid",     "Tanh", "Softsign",
+                                                        "HardSigmoid", "Relu", "Affine"};
+  auto kind = static_cast<size_t>(rng.between(0, 2));
+  bool lstm = kind == 2, batch_first = rng.between(0, 2) == 0;
+  int64_t hidden = rng.between(2, 70), batch = rng.between(1, 5), steps = rng.between(1, 9);
+  int64_t gates = std::array{1, 3, 4}[kind], inputs = rng.between(1, 20);
+  bool clipped = rng.between(0, 3) == 0, coupled = lstm && rng.between(0, 2) == 0;
+  std::vector<std::string> activations;
+  // Unbounded gates multiply one another without end: they are for cells that have none.
+  int64_t any = std::ssize(kActivations) - 1, some = kind == 0 ? any : any - 2;
+  for (int i = 0; i < std::array{1, 2, 3}[kind]; ++i)
+    activations.push_back(kActivations[static_cast<size_t>(rng.between(0, some))]);
+  Dims first = batch_first ? Dims{batch, steps} : Dims{steps, batch};
+  Dims state = batch_first ? Dims{batch, 1, hidden} : Dims{1, batch, hidden};
+  std::vector<NodeId> args = {
+      b.input("x", f32({first[0], first[1], inputs})),
+      b.input("w_small", f32({1, gates * hidden, inputs})),
+      b.input(rng.between(0, 3) ? "w_small_r" : "small_r", f32({1, gates * hidden, hidden}))};
+  Dims present;
+  auto maybe = [&](bool possible, const std::string& name, Type type) {
+    present.push_back(possible && rng.between(0, 1));
+    if (present.back()) args.push_back(b.input(name, std::move(type)));
+  };
+  maybe(true, "w_bias", f32({1, 2 * gates * hidden}));
+  maybe(true, str("index", steps + 1), Type::tensor(DType::i32, {batch}));
+  maybe(true, "h", f32(state));
+  maybe(lstm, "c", f32(state));
+  maybe(lstm, "peepholes", f32({1, 3 * hidden}));
+  return b.op(kKinds[kind], args,
+              Attrs({{"activations", activations},
+                     {"clip", clipped ? 0.5 : 0.0},
+                     {"direction", std::string(rng.between(0, 1) ? "forward" : "reverse")},
+                     {"layout", int64_t{batch_first}},
+                     {"input_forget", coupled},
+                     {"linear_before_reset", rng.between(0, 1) == 1},
+                     {"present", present}}));
+}
+
+// Only its loop, with views of the matrix if that is a constant, and some of its results.
+Graph loop_of(const Graph& layer, Rng& rng) {
+  NodeGroup group;
+  std::set<NodeId> matrix;  // what is made of it
+  for (size_t i = 0; i < layer.size(); ++i) {
+    NodeId n{i};
+    const Node& node = layer.nodes[n];
+    auto made_of_matrix = [&](NodeId a) { return matrix.count(a) > 0; };
+    bool loop = op_def(node).kind == Kind::scan;
+    if (node.op == kInputOp && layer.inputs[i].name.ends_with("small_r")) matrix.insert(n);
+    if (!loop && std::ranges::any_of(node.args, made_of_matrix)) {
+      matrix.insert(n);
+      if (is_weight(layer, 2)) group.nodes.push_back(n);
+    }
+    if (loop || node.op == kGetOp) group.nodes.push_back(n);
+    if (node.op == kGetOp && (group.stores.empty() || rng.between(0, 2))) group.stores.push_back(n);
+  }
+  Outline o = outlined(layer, group);
+  for (size_t i = 0; i < o.loads.size(); ++i) {
+    NodeId from = storage_of(layer, o.loads[i]);
+    if (layer.nodes[from].op == kInputOp) {
+      o.graph.inputs[i].name = layer.inputs[from.value].name;
+    } else if (matrix.count(o.loads[i])) {
+      o.graph.inputs[i].name = "small_r";
+    } else if (op_def(layer.nodes[from]).name == "cast") {
+      o.graph.inputs[i].name = layer.inputs[layer.nodes[from].args[0].value].name;
+    }
+  }
+  return o.graph;
+}
+
 using Family = NodeId (*)(GraphBuilder&, Rng&);
 
 // Of families with a kernel of their own, its name.
@@ -450,6 +525,7 @@ const char* own_kernel(Family family) {
   return family == Family(scan)        ? "scan"
          : family == Family(scatter)   ? "scatter"
          : family == Family(attention) ? "attention"
+         : family == Family(recurrent) ? "recurrent"
                                        : nullptr;
 }
 
@@ -457,6 +533,10 @@ Graph random_group(Family family, uint64_t seed) {
   Rng rng(seed);
   GraphBuilder b;
   NodeId y = family(b, rng);
+  if (family == Family(recurrent)) {
+    for (NodeId item : b.get_all(y)) b.output("y", item);
+    return loop_of(decomposed(std::move(b).build()), rng);
+  }
   bool ends = own_kernel(family) || b.dtype(y) != DType::f32 || b.shape(y).empty();
   b.output("y", ends ? y : epilogue(b, rng, y));
   return decomposed(std::move(b).build());
@@ -483,6 +563,10 @@ Whole whole_of(const Graph& group, uint64_t seed) {
     int64_t first = std::min<int64_t>(below, 0), last = std::abs(below) - 1;
     for (double& v : values) {
       v = is_float(t.dtype) ? rng.normal() : static_cast<double>(rng.between(first, last));
+    }
+    // What a recurrence multiplies by again and again.
+    if (name.find("small") != std::string::npos) {
+      for (double& v : values) v *= 0.2;
     }
     Tensor value = Tensor::of_reals(t.dtype, t.shape, values);
     w.constant.push_back(is_weight(group, i) && value.count() != 1);
@@ -610,15 +694,26 @@ struct Trial {
       std::memcpy(at[1], at[0], program.buffers[step.loads[0]].bytes);
       return;
     }
-    Block scratch(program.kernels[step.kernel].scratch_bytes);
-    at.push_back(scratch.data());
-    int32_t fault = 0;
-    for (int p = parts; p-- > 0;) {
+    const KernelCode& kernel = program.kernels[step.kernel];
+    bool meets = kernel.shared_bytes > 0;
+    Block scratch(kernel.scratch_bytes), shared(kernel.shared_bytes);
+    if (kernel.scratch_bytes > 0 || !meets) at.push_back(scratch.data());
+    if (meets) std::memset(shared.data(), 0, kMeetingBytes), at.push_back(shared.data());
+    std::atomic<int32_t> faults{0};
+    auto part = [&](int p) {
+      int32_t fault = 0;
       int64_t first = step.tasks * p / parts, last = step.tasks * (p + 1) / parts;
       if (first < last) functions[step.kernel](at.data(), first, last, &fault);
+      faults += fault;
+    };
+    std::vector<std::thread> together;  // where tasks wait for one another
+    for (int p = parts; p-- > 0;) {
+      meets ? static_cast<void>(together.emplace_back(part, p)) : part(p);
     }
-    EXPECT_EQ(fault, 0) << told;
+    for (std::thread& t : together) t.join();
+    EXPECT_EQ(faults, 0) << told;
     EXPECT_TRUE(scratch.fences_stand()) << "writes beside its scratch memory" << told;
+    EXPECT_TRUE(shared.fences_stand()) << "writes beside what its threads share" << told;
   }
 
   void expect_right(std::span<const KernelFunction> functions, int parts) const {
@@ -669,7 +764,7 @@ void add_trials(const Param& param, uint64_t seed, const Target& target,
   // Whole numbers have one right answer, the one of their own arithmetic.
   bool reals = true;
   for (const Type& t : g.types) reals &= is_float(t.dtype) || t.dtype == DType::boolean;
-  bool indexed = param.family == Family(gather);
+  bool indexed = param.family == Family(gather) || param.family == Family(recurrent);
   std::vector<Value> exact = reals || indexed
                                  ? evaluate(g, doubles, {.arithmetic = Arithmetic::real64})
                                  : evaluate(g, whole->inputs);
@@ -774,7 +869,8 @@ std::vector<Param> params() {
           std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
           std::pair("pool", Family(pool)), std::pair("views", Family(views)),
           std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather)),
-          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter))})
+          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter)),
+          std::pair("recurrent", Family(recurrent))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

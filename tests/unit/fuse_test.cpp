@@ -36,12 +36,13 @@ void check_group(const Graph& g, const NodeGroup& group, const std::set<NodeId>&
       NodeId memory = storage_of(g, a);
       EXPECT_TRUE(is_given(g, memory) || stored.count(memory)) << "loaded before it is stored";
     }
-    if (group.host || is_renaming(g, n) || is_sequential(g, n)) continue;
+    if (group.host || is_renaming(g, n) || is_sequential(g, group)) continue;
     Role role = role_of(g, n);
     nuclei += role == Role::contraction || role == Role::window;
     reductions += role == Role::reduction;
   }
-  if (group.host || is_sequential(g, group.nodes[0])) {
+  if (is_sequential(g, group)) return;
+  if (group.host) {
     EXPECT_EQ(group.nodes.size(), 1u);
     return;
   }

@@ -10,6 +10,7 @@ Kernel contract_kernel();
 Kernel attention_kernel();
 Kernel scan_kernel();
 Kernel scatter_kernel();
+Kernel recurrent_kernel();
 Kernel winograd_kernel();
 Kernel direct_kernel();
 Kernel onednn_convolution_kernel();
