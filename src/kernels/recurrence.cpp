@@ -173,16 +173,25 @@ class Reader {
     r_.matrices.push_back(m);
   }
 
-  // States are there when a step begins; everything else is stored by the stage before.
+  // States and slices are there when a step begins; everything else is stored by the stage before.
   void add_vector(Recurrence::Product& p, NodeId vector) {
-    if (is_input(vector) && input(vector).kind == Place::Kind::state) {
-      p.vector = input(vector);
-      return;
-    }
+    if (is_input(vector)) p.vector = input(vector);
+    if (p.vector.kind == Place::Kind::state) return;
+    if (p.vector.kind == Place::Kind::slice && places_rows(p)) return;
     p.stage = level_[vector] + 1;
     auto [it, fresh] = vectors_.try_emplace(vector, r_.vectors.size());
     if (fresh) r_.vectors.push_back(body_.type(vector));
     p.vector = {Place::Kind::vector, it->second};
+  }
+
+  // Where the rows of a slice lie in the whole tensor, if that is one step apart.
+  bool places_rows(Recurrence::Product& p) const {
+    int64_t stride = r_.slices[p.vector.index - static_cast<size_t>(loop_.states)].stride;
+    int64_t row = (r_.matrices[p.matrix].depth - 1) * p.k_step;
+    if ((p.rows - 1) * p.row_step + row < stride) return true;
+    if (row >= stride || p.row_step % stride != 0) return false;
+    p.row_step *= loop_.trips;
+    return true;
   }
 
   void add_stage(size_t number, bool last) {
@@ -295,6 +304,23 @@ std::optional<Recurrence> recurrence_of(const Loop& loop) {
   } catch (const Other&) {
     return std::nullopt;
   }
+}
+
+double operation_count(const Recurrence& r) {
+  double each = 0;
+  for (const Recurrence::Product& p : r.products) {
+    each += 2.0 * static_cast<double>(p.rows * p.gates * r.units * r.matrices[p.matrix].depth);
+  }
+  for (const Recurrence::Stage& s : r.stages) each += operation_count(s.nest);
+  return each * static_cast<double>(r.loop.trips);
+}
+
+double matrix_bytes(const Recurrence& r) {
+  double bytes = 0;
+  for (const Recurrence::Matrix& m : r.matrices) {
+    bytes += static_cast<double>(m.depth * m.gates * r.units) * info(DType::f32).bits / 8;
+  }
+  return bytes;
 }
 
 std::optional<Recurrence> recurrence_of(const Graph& g, NodeId n) {

@@ -44,7 +44,7 @@ struct Recurrence {
   struct Product {
     size_t stage = 0, matrix = 0;
     int64_t first_gate = 0, gates = 0, rows = 1;
-    Place vector;  // a state or a vector
+    Place vector;  // a state, a slice or a vector
     int64_t row_step = 0, k_step = 1;
   };
   // Places of the graph's inputs and outputs. In the nest, slices and outputs are addressed as
@@ -72,6 +72,9 @@ struct Recurrence {
 // Nothing for loops whose bodies are more, or less, than that.
 std::optional<Recurrence> recurrence_of(const Loop& loop);
 std::optional<Recurrence> recurrence_of(const Graph& g, NodeId n);
+// Arithmetic operations of all steps; bytes of the matrices, which every step reads.
+double operation_count(const Recurrence& r);
+double matrix_bytes(const Recurrence& r);
 
 // Number `at` of elements in blocks of `block`, when blocks lie `step` apart.
 Linear apart(IndexMath& math, const Linear& at, int64_t block, int64_t step);

@@ -16,6 +16,7 @@
 #include "fallbacks.h"
 #include "how.h"
 #include "interruption.h"
+#include "kernels/recurrence.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
 #include "pipeline/memory_limit.h"
@@ -139,13 +140,19 @@ struct StepTime {
   double of_flops, of_bandwidth;  // that this machine has; kernels may need less than plain sums do
 };
 
-// Operations of the plain sums, bytes of all operands and results.
+// Operations of the plain sums, bytes of all operands and results; what a loop reads in every step
+// counts so often.
 std::pair<double, double> work_of(const Program& p, const Step& step) {
   double bytes = 0;
   for (const auto& list : {step.loads, step.stores}) {
     for (BufferId b : list) bytes += static_cast<double>(p.buffers[b].bytes);
   }
   if (step.kind != Step::Kind::launch) return {0, bytes};
+  for (size_t n = 0; n < step.computes.size(); ++n) {
+    auto r = recurrence_of(step.computes, NodeId(n));
+    if (!r) continue;
+    return {operation_count(*r), bytes + matrix_bytes(*r) * static_cast<double>(r->loop.trips - 1)};
+  }
   return {operation_count(step.computes), bytes};
 }
 

@@ -27,7 +27,7 @@ struct Config {
   EMEND_FIELDS(vectors)
 };
 
-constexpr size_t kLine = 64;
+constexpr int64_t kLine = 64, kFloat = 4;  // bytes
 
 // A recurrence in its group: constants that are matrices may be seen through views.
 struct Cell {
@@ -141,10 +141,24 @@ int64_t sums_of_a_row(const Panels& p, int64_t width) {
   return (p.split ? 1 : p.gates) * p.block / width;
 }
 
+// Tiles of equal size, as nearly as that is possible: many rows first, because every pass over a
+// panel is paid to the second-level cache.
+struct TileShape {
+  int64_t rows = 1, vectors = 1;
+};
+TileShape tile_of(int64_t rows, int64_t vectors, const Target& target) {
+  int64_t registers = registers_for_sums(target), most = target.vector_bytes == 64 ? 8 : 6;
+  TileShape t;
+  t.rows = blocks(rows, blocks(rows, most));
+  t.vectors = blocks(vectors, blocks(vectors, registers / t.rows));
+  return t;
+}
+
 double estimate(const Recurrence& r, int64_t block, const Target& target) {
   constexpr double kMeeting = 3e-7, kInFlight = 8;  // seconds; sums that hide an addition's latency
   constexpr double kOwnCache = 768 << 10, kNearer = 2;  // bytes; against the shared cache
-  double width = target.vector_bytes / 4.0, seconds = 0, bytes = 0;
+  int64_t width = target.vector_bytes / 4;
+  double seconds = 0, bytes = 0;
   double all = static_cast<double>(blocks(r.units, block));
   double busiest = std::ceil(all / target.threads);
   for (size_t m = 0; m < r.matrices.size(); ++m) {
@@ -154,10 +168,8 @@ double estimate(const Recurrence& r, int64_t block, const Target& target) {
   seconds += bytes / rate;
   for (const Recurrence::Product& p : r.products) {
     Panels panels = panels_of(r, p.matrix, block);
-    double sums = static_cast<double>(sums_of_a_row(panels, static_cast<int64_t>(width)));
-    double tile = std::min(static_cast<double>(p.rows),
-                           static_cast<double>(registers_for_sums(target)) / sums);
-    double slow = std::max(1.0, kInFlight / (sums * std::max(1.0, std::floor(tile))));
+    TileShape tile = tile_of(p.rows, sums_of_a_row(panels, width), target);
+    double slow = std::max(1.0, kInFlight / static_cast<double>(tile.rows * tile.vectors));
     double flops = 2.0 * static_cast<double>(p.rows * p.gates * panels.depth * block) * busiest;
     seconds += flops * slow * target.threads / target.peak_flops;
   }
@@ -171,12 +183,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   int64_t width = target.vector_bytes / 4;
   std::vector<Candidate> all;
   for (int64_t vectors : {1, 2, 4, 8}) {
-    bool fits = vectors == 1 || vectors / 2 * width < c->r.units;
-    for (size_t m = 0; m < c->r.matrices.size(); ++m) {
-      fits = fits && (vectors == 1 || sums_of_a_row(panels_of(c->r, m, vectors * width), width) <=
-                                          registers_for_sums(target));
-    }
-    if (!fits) continue;
+    if (vectors > 1 && vectors / 2 * width >= c->r.units) continue;
     all.push_back({.kernel = "recurrent",
                    .config = to_attrs(Config{vectors}),
                    .layouts = wanted.layouts,
@@ -194,9 +201,10 @@ class Printer {
         chosen_(chosen),
         c_(cell_in(group).value()),
         r_(c_.r),
-        width_(target.vector_bytes / 4),
-        block_(chosen.config.as<Config>().vectors * width_),
-        registers_(registers_for_sums(target)),
+        target_(target),
+        config_(chosen.config.as<Config>()),
+        width_(target.vector_bytes / kFloat),
+        block_(config_.vectors * width_),
         tasks_(blocks(r_.units, block_)) {}
 
   KernelCode print() {
@@ -248,15 +256,14 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
   std::string shared(DType dtype, const std::string& name, size_t bytes) {
     std::string text = str(c_storage(dtype), "* const ", name, " = (", c_storage(dtype),
                            "*)(shared + ", shared_, ");\n");
-    shared_ += (bytes + kLine - 1) / kLine * kLine;
+    shared_ += static_cast<size_t>(blocks(static_cast<int64_t>(bytes), kLine) * kLine);
     return text;
   }
   const Type& operand_type(size_t i) const { return group_.type(c_.operands[i]); }
   size_t states() const { return static_cast<size_t>(r_.loop.states); }
   // Elements from one copy of a state to the other.
   int64_t state_pitch(size_t i) const {
-    constexpr int64_t kLineElements = kLine;  // of any type at most
-    return blocks(count(operand_type(i).shape), kLineElements) * kLineElements;
+    return blocks(count(operand_type(i).shape), kLine) * kLine;  // elements: at least so many bytes
   }
   bool packed_ahead(size_t m) const {
     int i = input_of(group_, c_.operands[r_.matrices[m].operand]);
@@ -368,7 +375,10 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
   }
 
   std::string stage(size_t s) {
-    std::string text = "for (int64_t task = first; task < last; ++task) {\n" + units_of_the_task();
+    // Every other step backwards: what a thread's cache holds is what the last step used last.
+    std::string text =
+        str("for (int64_t turn = first; turn < last; ++turn) {\n",
+            "const int64_t task = t & 1 ? first + last - 1 - turn : turn;\n", units_of_the_task());
     for (size_t p = 0; p < r_.products.size(); ++p) {
       if (r_.products[p].stage == s) text += product(p);
     }
@@ -386,10 +396,8 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
     const Recurrence::Product& p = r_.products[number];
     Panels from = panels(p.matrix);
     int64_t parts = from.split ? p.gates : 1, vectors = sums_of_a_row(from, width_);
-    int64_t most = std::max<int64_t>(1, registers_ / vectors);
-    int64_t tile_rows = blocks(p.rows, blocks(p.rows, most));
-    Tile t{.vectors = vectors,
-           .width = width_,
+    TileShape shape = tile_of(p.rows, vectors, target_);
+    Tile t{.width = width_,
            .panel = vectors * width_,
            .row_step = p.row_step,
            .k_step = p.k_step,
@@ -397,12 +405,15 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
     std::string text;
     for (int64_t part = 0; part < parts; ++part) {
       int64_t gate = from.split ? (p.first_gate + part) * from.depth * block_ : 0;
-      for (int64_t row = 0; row < p.rows; row += tile_rows) {
-        t.rows = std::min(tile_rows, p.rows - row);
-        text +=
-            str(tile(t), "(", from.depth, ", ", vector_of(p), " + ", row * p.row_step, ", panels",
-                p.matrix, " + task * ", from.floats(), " + ", gate, ", sum", number, " + task * ",
-                sum_floats(number), " + ", row * p.gates * block_ + part * block_, ");\n");
+      for (int64_t row = 0; row < p.rows; row += shape.rows) {
+        for (int64_t vector = 0; vector < vectors; vector += shape.vectors) {
+          t.rows = std::min(shape.rows, p.rows - row);
+          t.vectors = std::min(shape.vectors, vectors - vector);
+          text += str(tile(t), "(", from.depth, ", ", vector_of(p), " + ", row * p.row_step,
+                      ", panels", p.matrix, " + task * ", from.floats(), " + ",
+                      gate + vector * width_, ", sum", number, " + task * ", sum_floats(number),
+                      " + ", row * t.sums_step + part * block_ + vector * width_, ");\n");
+        }
       }
     }
     return text;
@@ -485,7 +496,9 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
   const Candidate& chosen_;
   Cell c_;
   const Recurrence& r_;
-  int64_t width_, block_, registers_, tasks_;
+  const Target& target_;
+  Config config_;
+  int64_t width_, block_, tasks_;
   std::vector<std::string> tiles_;
   size_t shared_ = kMeetingBytes;
 };
