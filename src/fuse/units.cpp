@@ -110,7 +110,7 @@ Units::Units(const Graph& g)
 }
 
 bool Units::only_items_are_used(NodeId n) const {
-  return !output_[n] &&
+  return !output_[n] && !direct_users_[n].empty() &&
          std::ranges::all_of(direct_users_[n], [&](NodeId u) { return g_->nodes[u].op == kGetOp; });
 }
 
@@ -214,6 +214,7 @@ NodeGroup Units::sequential_group(NodeId n) const {
     if (output_[item] || !users(item).empty()) group.stores.push_back(item);
   }
   group.nodes.assign(inside.begin(), inside.end());
+  if (group.stores.empty()) group.stores = {direct_users_[n][0]};  // nobody wants any
   return group;
 }
 
