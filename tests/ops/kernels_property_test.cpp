@@ -54,7 +54,9 @@ Attrs dims(const char* name, Dims value) {
   return Attrs({{name, std::move(value)}});
 }
 
-// Inputs of a group that are called w are known ahead of time.
+// Inputs of a group that are called w are known ahead of time; those of sums of k products, called
+// by that number too, are scaled so that sums are about one, as networks keep them: what an
+// epilogue makes of larger ones would tell nothing about their errors.
 bool is_weight(const Graph& g, size_t input) {
   return g.inputs[input].name.starts_with("w");
 }
@@ -89,7 +91,7 @@ NodeId matmul(GraphBuilder& b, Rng& rng) {
   int64_t m = rng.between(1, 70), n = rng.between(1, 70), k = rng.between(4, 90);
   Dims batch;
   for (int64_t i = rng.between(0, 2); i > 0; --i) batch.push_back(rng.between(1, 3));
-  auto operand = [&](const char* name, int64_t rows, int64_t columns, bool batched) {
+  auto operand = [&](const std::string& name, int64_t rows, int64_t columns, bool batched) {
     Dims shape = batched ? batch : Dims{};
     bool turned = rng.between(0, 2) == 0;
     shape.push_back(turned ? columns : rows);
@@ -103,7 +105,7 @@ NodeId matmul(GraphBuilder& b, Rng& rng) {
   };
   bool weight = rng.between(0, 1);
   NodeId x = operand("x", m, k, true);
-  return b.op("matmul", {x, operand(weight ? "w" : "z", k, n, rng.between(0, 1))});
+  return b.op("matmul", {x, operand(weight ? str("w", k) : "z", k, n, rng.between(0, 1))});
 }
 
 // Products as attention has them, several tasks long: heads that are split off and merged, k of two
@@ -121,10 +123,12 @@ NodeId heads(GraphBuilder& b, Rng& rng) {
     case 1: {
       NodeId x = turned(b.input("x", f32({h, s, d})), {1, 0, 2});
       x = b.op("reshape", {x}, dims("shape", {s, h * d}));
-      return b.op("matmul", {x, b.input(rng.between(0, 2) ? "w" : "z", f32({h * d, t}))});
+      std::string name = rng.between(0, 2) ? str("w", h * d) : "z";
+      return b.op("matmul", {x, b.input(name, f32({h * d, t}))});
     }
     default: {
-      NodeId y = b.op("matmul", {b.input("x", f32({s, t + 4})), b.input("w", f32({t + 4, h * d}))});
+      NodeId x = b.input("x", f32({s, t + 4}));
+      NodeId y = b.op("matmul", {x, b.input(str("w", t + 4), f32({t + 4, h * d}))});
       return turned(b.op("reshape", {y}, dims("shape", {s, h, d})), {1, 2, 0});
     }
   }
@@ -236,8 +240,7 @@ NodeId conv(GraphBuilder& b, Rng& rng) {
       Attrs({{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"group", group}}));
 }
 
-// Windows that move by one over whole vectors of channels. Sums are about one, as networks keep
-// them: what an epilogue makes of larger ones would tell nothing about their errors.
+// Windows that move by one over whole vectors of channels.
 NodeId window(GraphBuilder& b, Rng& rng) {
   size_t rank = rng.between(0, 5) == 0 ? 3 : rng.between(0, 2) == 0 ? 1 : 2;
   Dims x{rng.between(1, 2), 16 * rng.between(1, 2)}, w{rng.between(1, 40), x[1]}, ones(rank, 1),
@@ -247,11 +250,9 @@ NodeId window(GraphBuilder& b, Rng& rng) {
     x.push_back(rng.between(6, rank == 1 ? 60 : rank == 2 ? 19 : 9));
     for (size_t end : {0, 1}) pads[d + end * rank] = rng.between(0, 2);
   }
-  NodeId sums =
-      b.op("conv", {b.input("x", f32(x)), b.input("w", f32(w))},
-           Attrs({{"strides", ones}, {"dilations", ones}, {"pads", pads}, {"group", int64_t{1}}}));
-  double size = 1 / std::sqrt(static_cast<double>(count(w) / w[0]));
-  return b.op("mul", {sums, b.constant(Tensor::of_real(size, DType::f32))});
+  return b.op(
+      "conv", {b.input("x", f32(x)), b.input(str("w", count(w) / w[0]), f32(w))},
+      Attrs({{"strides", ones}, {"dilations", ones}, {"pads", pads}, {"group", int64_t{1}}}));
 }
 
 // One channel per group, or as many of a group as its filters, of one to three dimensions.
@@ -561,8 +562,10 @@ Whole whole_of(const Graph& group, uint64_t seed) {
     const std::string& name = group.inputs[i].name;
     int64_t below = name.starts_with("index") ? std::atoll(name.c_str() + 5) : 100;
     int64_t first = std::min<int64_t>(below, 0), last = std::abs(below) - 1;
+    int64_t products = is_weight(group, i) ? std::atoll(name.c_str() + 1) : 0;
+    double size = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(products, 1)));
     for (double& v : values) {
-      v = is_float(t.dtype) ? rng.normal() : static_cast<double>(rng.between(first, last));
+      v = is_float(t.dtype) ? size * rng.normal() : static_cast<double>(rng.between(first, last));
     }
     // What a recurrence multiplies by again and again.
     if (name.find("small") != std::string::npos) {
