@@ -20,43 +20,141 @@ struct ConvTranspose {
   EMEND_FIELDS(strides, dilations, pads, output_padding, group)
 };
 
-// strides[d] - 1 zeros between neighbours of every spatial dimension of x[n,c,..].
-NodeId interleave_zeros(GraphBuilder& b, NodeId x, const Dims& strides) {
-  const Dims from = b.shape(x);
-  Dims apart(from.begin(), from.begin() + 2), joined = apart;
-  Pad gaps{.pads = Dims(2 * (2 + 2 * strides.size()), 0)}, crop{.pads = Dims(2 * from.size(), 0)};
-  size_t apart_rank = 2 + 2 * strides.size();
-  for (size_t d = 0; d < strides.size(); ++d) {
-    apart.push_back(from[d + 2]);
-    apart.push_back(1);
-    gaps.pads[apart_rank + 2 * d + 3] = strides[d] - 1;
-    joined.push_back(from[d + 2] * strides[d]);
-    crop.pads[from.size() + d + 2] = 1 - strides[d];
+// One spatial dimension: output s q + r is the sum of x[q + o] w[k] with s o = r + begin - k. So
+// every phase r is a plain convolution, of the `taps` inputs from q + first on; where some phases
+// see others than the rest, their weights there are zeros. (With a stride of one the plain
+// convolution is dilated, else the weights are.)
+struct Phases {
+  int64_t stride = 1, dilation = 1, taps = 1, first = 0;
+  int64_t outputs = 1;  // of a phase
+  int64_t apart = 1;    // from one weight to the next
+  int64_t zeros = 0;    // before the weights
+  int64_t fewest = 1;   // taps that one phase needs
+  int64_t halves = 1;   // see `halve`
+
+  Phases(int64_t stride_, int64_t dilation_, int64_t kernel, int64_t begin, int64_t output)
+      : stride(stride_), outputs((output + stride_ - 1) / stride_) {
+    if (stride == 1) {
+      dilation = dilation_;
+      taps = fewest = kernel;
+      first = begin - dilation * (kernel - 1);
+      return;
+    }
+    auto floored = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
+    apart = dilation_;
+    int64_t reach = apart * (kernel - 1), last = floored(stride - 1 + begin, stride);
+    first = -floored(reach - begin, stride);
+    taps = last - first + 1;
+    zeros = stride * last - begin;
+    fewest = reach / stride + 1;
   }
-  if (std::ranges::all_of(strides, [](int64_t s) { return s == 1; })) return x;
-  NodeId wide = b.op("pad", {b.op("reshape", {x}, Reshape{apart})}, gaps);
-  return b.op("pad", {b.op("reshape", {wide}, Reshape{joined})}, crop);
+  // If it is the second half of the phases that begins one input later, all are computed for q from
+  // 0 to `outputs`, of which each half leaves one out: then nothing is multiplied by zeros.
+  bool can_halve() const { return taps > fewest && 2 * zeros == stride; }
+  void halve() {
+    first += taps - 1 - fewest;
+    taps = fewest;
+    zeros = 0;
+    halves = 2;
+  }
+  int64_t computed() const { return outputs + halves - 1; }  // of a phase
+};
+
+// Halves are interleaved in a pass of their own: worth it from half of the products on.
+void halve_phases(std::vector<Phases>& phases) {
+  int64_t less = 1, more = 1;
+  for (const Phases& p : phases) {
+    if (p.can_halve()) less *= p.fewest, more *= p.taps;
+  }
+  if (more < 2 * less) return;
+  for (Phases& p : phases) {
+    if (p.can_halve()) p.halve();
+  }
 }
 
-// w[c, f/g, k..] as the weights [f, c/g, k..] of the plain convolution that runs backwards.
-NodeId backward_weights(GraphBuilder& b, NodeId w, int64_t group) {
+// Weights w[c, f, k..] with zeros between and around them: stride times taps in all.
+NodeId spread_weights(GraphBuilder& b, NodeId w, const std::vector<Phases>& phases) {
   const Dims from = b.shape(w);
-  Dims split = {group, from[0] / group, from[1]}, perm = {0, 2, 1};
+  const size_t n = phases.size();
+  Dims split(from.begin(), from.begin() + 2), joined = split;
+  Pad gaps{.pads = Dims(2 * (2 + 2 * n), 0)}, border{.pads = Dims(2 * (2 + n), 0)};
+  for (size_t d = 0; d < n; ++d) {
+    const Phases& p = phases[d];
+    split.insert(split.end(), {from[d + 2], 1});
+    gaps.pads[2 + 2 * n + 2 * d + 3] = p.apart - 1;
+    joined.push_back(from[d + 2] * p.apart);
+    border.pads[d + 2] = p.zeros;
+    border.pads[2 + n + d + 2] = p.stride * p.taps - p.zeros - joined.back();
+  }
+  if (joined != from) {
+    w = b.op("reshape", {b.op("pad", {b.op("reshape", {w}, Reshape{split})}, gaps)},
+             Reshape{joined});
+  }
+  return b.op("pad", {w}, border);
+}
+
+// w[c, f/g, k..] as weights [f * phases, c/g, taps..] of the plain convolution.
+NodeId phase_weights(GraphBuilder& b, NodeId w, int64_t group, const std::vector<Phases>& phases) {
+  w = spread_weights(b, w, phases);
+  const Dims from = b.shape(w);
+  Dims split = {group, from[0] / group, from[1]}, perm = {0, 2}, last = {1};
   Dims joined = {group * from[1], from[0] / group};
-  for (size_t d = 2; d < from.size(); ++d) {
-    split.push_back(from[d]);
-    joined.push_back(from[d]);
-    perm.push_back(static_cast<int64_t>(d) + 1);
+  for (const Phases& p : phases) {
+    auto axis = static_cast<int64_t>(split.size());
+    split.insert(split.end(), {p.taps, p.halves, p.stride / p.halves});
+    perm.insert(perm.end(), {axis + 1, axis + 2});
+    last.push_back(axis);
+    joined[0] *= p.stride;
+    joined.push_back(p.taps);
   }
-  NodeId grouped = b.op("reshape", {w}, Reshape{split});
-  NodeId swapped =
-      b.op("reshape", {b.op("transpose", {grouped}, Transpose{perm})}, Reshape{joined});
-  Slice flip{.starts = Dims(from.size(), 0), .sizes = joined, .steps = Dims(from.size(), 1)};
-  for (size_t d = 2; d < from.size(); ++d) {
-    flip.starts[d] = from[d] - 1;
-    flip.steps[d] = -1;
+  perm.insert(perm.end(), last.begin(), last.end());
+  // Taps and halves run backwards.
+  Slice flip{.starts = Dims(split.size(), 0), .sizes = split, .steps = Dims(split.size(), 1)};
+  for (size_t d = 0; d < phases.size(); ++d) {
+    for (size_t axis : {3 + 3 * d, 4 + 3 * d}) {
+      flip.starts[axis] = split[axis] - 1;
+      flip.steps[axis] = -1;
+    }
   }
-  return b.op("slice", {swapped}, flip);
+  NodeId flipped = b.op("slice", {b.op("reshape", {w}, Reshape{split})}, flip);
+  return b.op("reshape", {b.op("transpose", {flipped}, Transpose{perm})}, Reshape{joined});
+}
+
+// y[n, f * phases, computed..] as [n, f, outputs..].
+NodeId interleaved(GraphBuilder& b, NodeId y, const std::vector<Phases>& phases,
+                   const Dims& outputs) {
+  if (std::ranges::all_of(phases, [](const Phases& p) { return p.stride == 1; })) return y;
+  const size_t n = phases.size();
+  const Dims whole(outputs.begin(), outputs.begin() + 2);
+  // [halves, computed] as one number is, from one row of `outputs` + 2 to the next, one more than a
+  // row of it: the second half from its second on.
+  Dims split = whole, by_half = {0, 1}, flat = whole, skewed = whole, cut = whole,
+       by_place = {0, 1}, joined = whole;
+  Pad end{.pads = Dims(2 * (2 + 2 * n), 0)};
+  for (const Phases& p : phases) split.insert(split.end(), {p.halves, p.stride / p.halves});
+  for (size_t d = 0; d < n; ++d) {
+    const Phases& p = phases[d];
+    int64_t rest = p.stride / p.halves, more = 2 * (p.halves - 1);
+    auto half = static_cast<int64_t>(2 + 2 * d), place = static_cast<int64_t>(2 + 2 * n + d),
+         axis = static_cast<int64_t>(2 + 3 * d);
+    split.push_back(p.computed());
+    by_half.insert(by_half.end(), {half, place, half + 1});
+    flat.insert(flat.end(), {p.halves * p.computed(), rest});
+    end.pads[2 + 2 * n + 2 + 2 * d] = more;
+    skewed.insert(skewed.end(), {p.halves, p.outputs + more, rest});
+    cut.insert(cut.end(), {p.halves, p.outputs, rest});
+    by_place.insert(by_place.end(), {axis + 1, axis, axis + 2});
+    joined.push_back(p.outputs * p.stride);
+  }
+  y = b.op("transpose", {b.op("reshape", {y}, Reshape{split})}, Transpose{by_half});
+  if (skewed != cut) {
+    y = b.op("pad", {b.op("reshape", {y}, Reshape{flat})}, end);
+    y = b.op("slice", {b.op("reshape", {y}, Reshape{skewed})},
+             Slice{Dims(cut.size(), 0), cut, Dims(cut.size(), 1)});
+  }
+  y = b.op("reshape", {b.op("transpose", {y}, Transpose{by_place})}, Reshape{joined});
+  if (joined == outputs) return y;
+  return b.op("slice", {y}, Slice{Dims(n + 2, 0), outputs, Dims(n + 2, 1)});
 }
 
 NodeId conv_transpose_expand(GraphBuilder& b, const ConvTranspose& a, Args args) {
@@ -75,15 +173,26 @@ NodeId conv_transpose_expand(GraphBuilder& b, const ConvTranspose& a, Args args)
     throw Error(*fault);
   if (std::ranges::any_of(std::span(x).subspan(2), [](int64_t v) { return v < 1; }))
     throw Error(str("nothing to spread in ", shape_text(x)));
+  std::vector<Phases> phases;
+  Dims outputs = {x[0], w[1] * a.group}, ones(n, 1), dilations;
   Pad border{.pads = Dims(2 * (n + 2), 0)};
   for (size_t d = 0; d < n; ++d) {
-    int64_t around = a.dilations[d] * (w[d + 2] - 1);
-    border.pads[d + 2] = around - a.pads[d];
-    border.pads[n + 2 + d + 2] = around - a.pads[d + n] + a.output_padding[d];
+    outputs.push_back((x[d + 2] - 1) * a.strides[d] + a.dilations[d] * (w[d + 2] - 1) + 1 -
+                      a.pads[d] - a.pads[d + n] + a.output_padding[d]);
+    if (outputs.back() < 1) throw Error(str("pads leave nothing of the result of ", shape_text(x)));
+    phases.emplace_back(a.strides[d], a.dilations[d], w[d + 2], a.pads[d], outputs.back());
   }
-  NodeId spread = b.op("pad", {interleave_zeros(b, args[0], a.strides)}, border);
-  Conv plain{Dims(n, 1), a.dilations, Dims(2 * n, 0), a.group};
-  return b.op("conv", {spread, backward_weights(b, args[1], a.group)}, plain);
+  halve_phases(phases);
+  for (size_t d = 0; d < n; ++d) {
+    const Phases& p = phases[d];
+    dilations.push_back(p.dilation);
+    border.pads[d + 2] = -p.first;
+    border.pads[n + 2 + d + 2] = p.computed() + p.first + p.dilation * (p.taps - 1) - x[d + 2];
+  }
+  Conv plain{ones, dilations, Dims(2 * n, 0), a.group};
+  NodeId weights = phase_weights(b, args[1], a.group, phases);
+  NodeId y = b.op("conv", {b.op("pad", {args[0]}, border), weights}, plain);
+  return interleaved(b, y, phases, outputs);
 }
 
 // Pads that give the wanted output size. A size beyond the natural one is filled up at the end.
@@ -251,8 +360,8 @@ std::vector<OpDef> conv_transpose_ops() {
                              .onnx = {{.type = "ConvTranspose",
                                        .lower = conv_transpose_lower,
                                        .raise = conv_transpose_raise}},
-                             .doc = "transposed convolution: a plain one with flipped weights over "
-                                    "the input spread apart by zeros"}),
+                             .doc = "transposed convolution: a plain one for every phase of the "
+                                    "stride, with flipped weights, interleaved"}),
       define<Fold>({.name = "fold_blocks",
                     .traits = multilinear,
                     .expand = fold_expand,

@@ -255,6 +255,33 @@ NodeId window(GraphBuilder& b, Rng& rng) {
       Attrs({{"strides", ones}, {"dilations", ones}, {"pads", pads}, {"group", int64_t{1}}}));
 }
 
+// Phases of a stride, interleaved by the kernel; some over whole vectors of channels.
+NodeId transposed_conv(GraphBuilder& b, Rng& rng) {
+  auto rank = static_cast<size_t>(rng.between(0, 2) ? 2 : rng.between(1, 3));
+  bool vectors = rng.between(0, 1);
+  int64_t group = vectors ? 1 : rng.between(1, 3), c = vectors ? 16 : rng.between(1, 10);
+  Dims x{rng.between(1, 2), group * c}, w{group * c, rng.between(1, 20)}, strides, pads(2 * rank),
+      dilations, more;
+  for (size_t d = 0; d < rank; ++d) {
+    w.push_back(rng.between(1, rank == 3 ? 3 : 5));
+    strides.push_back(rng.between(1, 3));
+    dilations.push_back(rng.between(0, 3) ? 1 : 2);
+    more.push_back(rng.between(0, strides[d] - 1));
+    x.push_back(rng.between(3, rank == 1 ? 40 : rank == 2 ? 12 : 6));
+    for (size_t end : {d, d + rank}) pads[end] = rng.between(0, 2);
+  }
+  std::string name = rng.between(0, 5) ? str("w", c * (count(w) / w[0] / w[1])) : "z";
+  NodeId y = b.op("conv_transpose", {b.input("x", f32(x)), b.input(name, f32(w))},
+                  Attrs({{"strides", strides},
+                         {"dilations", dilations},
+                         {"pads", pads},
+                         {"output_padding", more},
+                         {"group", group}}));
+  Dims bias(rank + 2, 1);
+  bias[1] = b.shape(y)[1];
+  return b.op("add", {y, b.input("w_bias", f32(bias))});
+}
+
 // One channel per group, or as many of a group as its filters, of one to three dimensions.
 NodeId grouped_conv(GraphBuilder& b, Rng& rng) {
   auto rank = static_cast<size_t>(rng.between(0, 3) > 0 ? 2 : rng.between(1, 3));
@@ -839,7 +866,7 @@ TEST_P(Kernels, AgreeWithTheReference) {
   for (const auto& [name, n] : tried) std::cout << param.name << ": " << name << " " << n << "\n";
   const char* own = own_kernel(param.family);
   EXPECT_GT(tried[own ? own : "rows"], cases() / 4);
-  if (param.family == Family(window)) {
+  if (param.family == Family(window) || param.family == Family(transposed_conv)) {
     EXPECT_GT(tried["winograd"], cases() / 8);
   }
   if (param.family == Family(matmul)) {
@@ -868,12 +895,12 @@ std::vector<Param> params() {
     for (auto [name, family] :
          {std::pair("matmul", Family(matmul)), std::pair("heads", Family(heads)),
           std::pair("attention", Family(attention)), std::pair("conv", Family(conv)),
-          std::pair("window", Family(window)), std::pair("grouped", Family(grouped_conv)),
-          std::pair("rows", Family(rows)), std::pair("leaves", Family(leaves)),
-          std::pair("pool", Family(pool)), std::pair("views", Family(views)),
-          std::pair("pointwise", Family(pointwise)), std::pair("gather", Family(gather)),
-          std::pair("scan", Family(scan)), std::pair("scatter", Family(scatter)),
-          std::pair("recurrent", Family(recurrent))})
+          std::pair("window", Family(window)), std::pair("transposed", Family(transposed_conv)),
+          std::pair("grouped", Family(grouped_conv)), std::pair("rows", Family(rows)),
+          std::pair("leaves", Family(leaves)), std::pair("pool", Family(pool)),
+          std::pair("views", Family(views)), std::pair("pointwise", Family(pointwise)),
+          std::pair("gather", Family(gather)), std::pair("scan", Family(scan)),
+          std::pair("scatter", Family(scatter)), std::pair("recurrent", Family(recurrent))})
       all.push_back({name, family, vector_bytes});
   }
   return all;

@@ -194,7 +194,7 @@ def conv_cases(folder, op, sources, seed):
             per_group, filters = int(rng.integers(1, 4)), int(rng.integers(1, 4))
             kernel = [int(d) for d in rng.integers(1, 4, rank)]
             dilations = [int(d) for d in rng.integers(1, 3, rank)]
-            strides = [int(d) for d in rng.integers(1, 3, rank)]
+            strides = [int(d) for d in rng.integers(1, 5 if transposed else 3, rank)]
             pads = [int(d) for d in rng.integers(0, 3, 2 * rank)]
             size = [int(d) for d in rng.integers(5, 10, rank)]
             x_shape = [int(rng.integers(1, 3)), per_group * group] + size
@@ -210,6 +210,8 @@ def conv_cases(folder, op, sources, seed):
                     attributes["strides"] = [min(s, k) for s, k in zip(strides, kernel)]
             else:
                 attributes["pads"] = pads
+                if transposed:
+                    attributes["output_padding"] = [int(rng.integers(0, s)) for s in strides]
             node = helper.make_node(op, list(feeds), ["y"], **attributes)
             types = {n: (elem, list(v.shape)) for n, v in feeds.items()}
             model = cases.model_of([node], types, ["y"], 21)

@@ -1,5 +1,6 @@
 // Windows and transposed convolutions where the suite of ONNX does not look: ties, column-major
 // indices, old opsets, exact arithmetics, and the law that defines a transposed convolution.
+#include "base/rng.h"
 #include "ops/contraction.h"
 #include "ops/window.h"
 #include "support/onnx_call.h"
@@ -124,6 +125,71 @@ TEST(OpsWindow, TransposedConvolutionIsTheAdjoint) {
     EXPECT_EQ(left, right) << shape_text(c.x);
     EXPECT_NE(left, 0);
   }
+}
+
+// Every input times every weight, put where they meet: exact integers, any stride, dilation, pads,
+// output padding and group, one to three dimensions.
+TEST(OpsWindow, TransposedConvolutionPutsProductsWhereTheyBelong) {
+  Rng rng(5);
+  int strided = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    auto rank = static_cast<size_t>(rng.between(1, 3));
+    int64_t group = rng.between(1, 2), most = rank == 1 ? 9 : rank == 2 ? 5 : 3;
+    Dims xs{rng.between(1, 2), group * rng.between(1, 2)}, ws{xs[1], rng.between(1, 3)};
+    Dims strides, dilations, pads(2 * rank), more;
+    Dims outputs{xs[0], group * ws[1]};
+    for (size_t d = 0; d < rank; ++d) {
+      xs.push_back(rng.between(1, most));
+      ws.push_back(rng.between(1, most));
+      strides.push_back(rng.between(1, 4));
+      dilations.push_back(rng.between(0, 2) ? 1 : rng.between(2, 3));
+      int64_t whole = (xs.back() - 1) * strides[d] + dilations[d] * (ws.back() - 1) + 1;
+      more.push_back(rng.between(0, strides[d] - 1));
+      pads[d] = rng.between(0, std::min<int64_t>(whole - 1, 4));
+      pads[rank + d] = rng.between(0, std::min<int64_t>(whole - 1 - pads[d], 4));
+      outputs.push_back(whole - pads[d] - pads[rank + d] + more[d]);
+    }
+    strided += count(strides) > 1;
+    Tensor x = small_numbers(xs), w = small_numbers(ws, 7, 3);
+    Tensor y = run_on(lowered_node("ConvTranspose", 11, {{x}, {w}},
+                                   {{"strides", strides},
+                                    {"dilations", dilations},
+                                    {"pads", pads},
+                                    {"output_padding", more},
+                                    {"group", group}}),
+                      {{x}, {w}}, Arithmetic::integer)[0];
+    ASSERT_EQ(y.shape(), outputs);
+    std::vector<int64_t> wanted(static_cast<size_t>(count(outputs)));
+    auto digits = [](int64_t number, const Dims& shape) {
+      Dims at(shape.size());
+      for (size_t d = shape.size(); d-- > 0; number /= shape[d]) at[d] = number % shape[d];
+      return at;
+    };
+    for (int64_t i = 0; i < x.count(); ++i) {
+      Dims from = digits(i, xs);
+      for (int64_t j = 0; j < w.count(); ++j) {
+        Dims tap = digits(j, ws);
+        if (tap[0] != from[1]) continue;
+        int64_t to = from[0] * outputs[1] + from[1] / (xs[1] / group) * ws[1] + tap[1];
+        bool inside = true;
+        for (size_t d = 0; d < rank; ++d) {
+          int64_t at = from[d + 2] * strides[d] + tap[d + 2] * dilations[d] - pads[d];
+          inside &= at >= 0 && at < outputs[d + 2];
+          to = to * outputs[d + 2] + at;
+        }
+        if (inside) {
+          wanted[static_cast<size_t>(to)] +=
+              static_cast<int64_t>(x.real(i)) * static_cast<int64_t>(w.real(j));
+        }
+      }
+    }
+    for (int64_t i = 0; i < y.count(); ++i) {
+      ASSERT_EQ(y.integer(i), wanted[static_cast<size_t>(i)])
+          << shape_text(xs) << " " << shape_text(ws) << " strides " << shape_text(strides)
+          << " dilations " << shape_text(dilations) << " pads " << shape_text(pads);
+    }
+  }
+  EXPECT_GT(strided, 100);
 }
 
 TEST(OpsWindow, ConvTransposeReachesTheSizeAskedFor) {

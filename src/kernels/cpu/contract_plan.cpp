@@ -11,6 +11,19 @@ int64_t k_stride(const Contraction& c, const Side& s) {
   return *c.nest.math.stride(c.load(s).at, c.k.back());
 }
 
+// Is the result written along the first of two sides? It is along the one that has the last
+// iterator of the space, unless runs of that are short and the other's are not: phases of a
+// transposed convolution are interleaved with what lies along.
+bool runs_along(const Contraction& c, const Side& one, const Side& other) {
+  if (one.iterators.empty() || c.nest.space.empty()) return false;
+  constexpr int64_t kShort = 8;
+  auto is_short = [&](const Side& s) {
+    return s.iterators.empty() || c.nest.math.extent(s.iterators.back()) < kShort;
+  };
+  bool has_last = one.iterators.back() == c.nest.space.back();
+  return is_short(one) == is_short(other) ? has_last : is_short(other);
+}
+
 }  // namespace
 
 std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Linear& at) {
@@ -119,8 +132,7 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
   p.turns_panels = !panels_ahead && c.load(p.vector).bounds.empty() && side_step(c, p.vector) &&
                    *side_step(c, p.vector) != 1 && k_stride(c, p.vector) == 1 &&
                    p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) >= p.width;
-  int last = c.nest.space.empty() ? -1 : c.nest.space.back();
-  p.along_scalar = !p.scalar.iterators.empty() && p.scalar.iterators.back() == last;
+  p.along_scalar = runs_along(c, p.scalar, p.vector);
   return p;
 }
 

@@ -387,20 +387,6 @@ class ContractPrinter {
                outer_k_end(), "}\n}\n");
   }
 
-  // Statements for every run of neighbours along the side's innermost iterator, for numbers from
-  // `from` to `to`: inside, the side's iterators other than the innermost are known, which goes
-  // from lo to hi; `at` is the number at lo.
-  std::string runs(const Side& side, const std::string& from, const std::string& to,
-                   const std::string& body) const {
-    int last = side.iterators.back();
-    std::vector<int> outer(side.iterators.begin(), side.iterators.end() - 1);
-    int64_t extent = c_.nest.math.extent(last);
-    return str("for (int64_t at = ", from, ", hi_; at < ", to, "; at += hi_) {\n",
-               "const int64_t lo = at % ", extent, ", hi = lo + (", to, " - at) < ", extent,
-               " ? lo + (", to, " - at) : ", extent, ";\nhi_ = hi - lo;\n",
-               declare_digits(c_.nest, outer, str("at / ", extent)), body, "}\n");
-  }
-
   // The panel of one block: panel[k][j] for the numbers of the block.
   std::string pack(const Side& side, const std::string& block, int64_t width,
                    const std::string& panel) const {
@@ -437,7 +423,7 @@ class ContractPrinter {
     } else {
       body += copy("lo", "hi", element);
     }
-    return str(begin, runs(side, "from", "to", body + closing + "\n"), "}\n");
+    return str(begin, print_runs(nest, side.iterators, "from", "to", body + closing + "\n"), "}\n");
   }
 
   // --- epilogue ---
@@ -463,8 +449,9 @@ class ContractPrinter {
       std::string lane_ = str(iterator_name(lanes.iterators.back()), " - lo");
       printer.give(c_.sum,
                    str("row[", lane_, "]", divided(p_.along_scalar ? "at + " + lane_ : "o")));
-      text += runs(lanes, from, to,
-                   str("const float* const row = line + (at - ", from, ");\n", printer.print()));
+      text +=
+          print_runs(c_.nest, lanes.iterators, from, to,
+                     str("const float* const row = line + (at - ", from, ");\n", printer.print()));
     }
     return text + "}\n";
   }

@@ -1,6 +1,8 @@
 #include "kernels/cpu/contraction.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 
 namespace emend {
 
@@ -70,19 +72,113 @@ std::optional<Contraction> contraction_in(const Graph& group) {
 
 namespace {
 
-// The load's own strides of all its iterators, if they are the digits of a dense array.
-std::optional<std::vector<int>> dense_order(const Nest& nest, const NestValue& load) {
-  auto terms = load.at.terms;
-  std::sort(terms.begin(), terms.end(), [](auto a, auto b) { return a.second > b.second; });
+// An operand as an array that has iterators as its dimensions.
+struct Arranged {
+  NodeId node;
+  std::vector<int> order;
+};
+
+NodeId reshaped(GraphBuilder& b, NodeId n, Dims shape) {
+  return b.op("reshape", {n}, Attrs({{"shape", std::move(shape)}}));
+}
+
+Dims extents_of(const Nest& nest, const std::vector<int>& iterators) {
+  Dims extents;
+  for (int a : iterators) extents.push_back(nest.math.extent(a));
+  return extents;
+}
+
+// The iterators of a form, largest step first, if they are the digits of a number from zero on;
+// some may run backwards.
+std::optional<std::vector<int>> dense_order(const Nest& nest, const Linear& at) {
+  auto terms = at.terms;
+  std::ranges::sort(terms, std::greater(), [](auto term) { return std::abs(term.second); });
   int64_t step = 1;
   std::vector<int> order;
   for (size_t i = terms.size(); i-- > 0;) {
-    if (terms[i].second != step) return std::nullopt;
+    if (std::abs(terms[i].second) != step) return std::nullopt;
     step *= nest.math.extent(terms[i].first);
     order.insert(order.begin(), terms[i].first);
   }
-  if (load.at.constant != 0 || !load.bounds.empty()) return std::nullopt;
   return order;
+}
+
+// A load that is the whole of a dense array, in some order of its digits.
+std::optional<Arranged> whole_array(GraphBuilder& b, const Nest& nest, const NestValue& load,
+                                    const Type& type) {
+  auto order = dense_order(nest, load.at);
+  bool forwards = std::ranges::all_of(load.at.terms, [](auto term) { return term.second > 0; });
+  if (!order || !forwards || load.at.constant != 0 || !load.bounds.empty() ||
+      extent_of(nest, *order) != count(type.shape))
+    return std::nullopt;
+  return Arranged{reshaped(b, b.input("x", type), extents_of(nest, *order)), std::move(*order)};
+}
+
+// What a load has as index of every dimension of its array.
+std::optional<std::vector<Linear>> dimension_indices(const Nest& nest, const NestValue& load,
+                                                     const Dims& shape) {
+  std::vector<Linear> indices(shape.size());
+  Dims steps(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) steps[d - 1] = steps[d] * shape[d];
+  std::vector<bool> bounded(shape.size());
+  Linear rest = load.at;
+  for (const Bound& bound : load.bounds) {
+    auto is_index_of = [&](size_t d) {
+      return !bounded[d] && shape[d] == bound.extent && !is_whole(bound.at) &&
+             std::ranges::all_of(bound.at.terms, [&](auto term) {
+               return nest.math.stride(rest, term.first) == term.second * steps[d];
+             });
+    };
+    size_t d = 0;
+    while (d < shape.size() && !is_index_of(d)) ++d;
+    if (d == shape.size()) return std::nullopt;
+    bounded[d] = true;
+    indices[d] = bound.at;
+    rest = rest + bound.at * -steps[d];
+  }
+  for (auto [a, step] : rest.terms) {
+    size_t d = 0;
+    while (d < shape.size() && (bounded[d] || std::abs(step) < steps[d])) ++d;
+    if (d == shape.size() || step % steps[d] != 0) return std::nullopt;
+    int64_t own = step / steps[d];
+    indices[d] = indices[d] + term(a, own);
+    // What runs backwards starts at its end.
+    int64_t start = own < 0 ? -own * (nest.math.extent(a) - 1) : 0;
+    indices[d].constant += start;
+    rest.constant -= start * steps[d];
+  }
+  if (rest.constant != 0) return std::nullopt;
+  return indices;
+}
+
+// A load of which dimensions are padded with zeros, cut into digits, and these reversed.
+std::optional<Arranged> padded_array(GraphBuilder& b, const Nest& nest, const NestValue& load,
+                                     const Type& type) {
+  auto indices = dimension_indices(nest, load, type.shape);
+  if (!indices) return std::nullopt;
+  const size_t rank = type.shape.size();
+  Dims pads(2 * rank), starts, steps;
+  Arranged result;
+  for (size_t d = 0; d < rank; ++d) {
+    const Linear& index = (*indices)[d];
+    auto order = dense_order(nest, index);
+    auto [low, high] = nest.math.range(index);
+    if (!order || extent_of(nest, *order) != high - low + 1) return std::nullopt;
+    pads[d] = -low;
+    pads[rank + d] = high + 1 - type.shape[d];
+    for (int a : *order) {
+      bool backwards = *nest.math.stride(index, a) < 0;
+      starts.push_back(backwards ? nest.math.extent(a) - 1 : 0);
+      steps.push_back(backwards ? -1 : 1);
+      result.order.push_back(a);
+    }
+  }
+  const Dims extents = extents_of(nest, result.order);
+  NodeId x = b.op("pad", {b.input("x", type)}, Attrs({{"pads", pads}}));
+  x = reshaped(b, x, extents);
+  result.node =
+      b.op("slice", {x}, Attrs({{"starts", starts}, {"sizes", extents}, {"steps", steps}}));
+  return result;
 }
 
 }  // namespace
@@ -90,29 +186,27 @@ std::optional<std::vector<int>> dense_order(const Nest& nest, const NestValue& l
 std::optional<NodeId> arranged_operand(GraphBuilder& b, const Contraction& c, const Side& side,
                                        const Graph& group, const std::vector<int>& wanted) {
   const Nest& nest = c.nest;
-  auto order = dense_order(nest, c.load(side));
-  const Type& type = group.type(group.inputs[static_cast<size_t>(c.load(side).buffer)].node);
-  if (!order || extent_of(nest, *order) != count(type.shape)) return std::nullopt;
+  const NestValue& load = c.load(side);
+  const Type& type = group.type(group.inputs[static_cast<size_t>(load.buffer)].node);
   auto users = std::ranges::count_if(nest.values, [&](const NestValue& v) {
-    return v.kind == NestValue::Kind::load && v.buffer == c.load(side).buffer;
+    return v.kind == NestValue::Kind::load && v.buffer == load.buffer;
   });
   if (users != 1) return std::nullopt;
-  Dims extents, perm, shape;
-  for (int a : *order) extents.push_back(nest.math.extent(a));
+  auto x = whole_array(b, nest, load, type);
+  if (!x) x = padded_array(b, nest, load, type);
+  if (!x) return std::nullopt;
+  Dims perm, shape;
   for (int a : wanted) {
     shape.push_back(nest.math.extent(a));
-    auto it = std::ranges::find(*order, a);
-    if (it != order->end()) {
-      perm.push_back(it - order->begin());
+    auto it = std::ranges::find(x->order, a);
+    if (it != x->order.end()) {
+      perm.push_back(it - x->order.begin());
     } else if (nest.math.extent(a) != 1) {
       return std::nullopt;
     }
   }
-  if (perm.size() != order->size()) return std::nullopt;
-  NodeId x = b.input("x", type);
-  x = b.op("reshape", {x}, Attrs({{"shape", extents}}));
-  x = b.op("transpose", {x}, Attrs({{"perm", perm}}));
-  return b.op("reshape", {x}, Attrs({{"shape", shape}}));
+  if (perm.size() != x->order.size()) return std::nullopt;
+  return reshaped(b, b.op("transpose", {x->node}, Attrs({{"perm", perm}})), shape);
 }
 
 }  // namespace emend

@@ -41,7 +41,8 @@ std::optional<Contraction> contraction_in(const Graph& group);
 std::optional<Contraction> contraction_of(Nest nest, int sum);
 
 // For packing: input "x" of the builder, which is what the side loads, with these iterators as its
-// dimensions. None if it is no dense array of theirs, or if the group loads it elsewhere, too.
+// dimensions. None if it is no array of theirs, perhaps padded with zeros and with dimensions that
+// run backwards, or if the group loads it elsewhere, too.
 std::optional<NodeId> arranged_operand(GraphBuilder& b, const Contraction& c, const Side& side,
                                        const Graph& group, const std::vector<int>& wanted);
 

@@ -72,6 +72,16 @@ std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
   return text;
 }
 
+std::string print_runs(const Nest& nest, const std::vector<int>& iterators, const std::string& from,
+                       const std::string& to, const std::string& body) {
+  std::vector<int> outer(iterators.begin(), iterators.end() - 1);
+  int64_t extent = nest.math.extent(iterators.back());
+  return str("for (int64_t at = ", from, ", hi_; at < ", to, "; at += hi_) {\n",
+             "const int64_t lo = at % ", extent, ", hi = lo + (", to, " - at) < ", extent,
+             " ? lo + (", to, " - at) : ", extent, ";\nhi_ = hi - lo;\n",
+             declare_digits(nest, outer, str("at / ", extent)), body, "}\n");
+}
+
 RowPrinter::RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest)
     : nest_(nest),
       group_(group),

@@ -103,5 +103,10 @@ std::string declare_buffers(const Graph& group);
 // Iterators as digits of one number, the last one fastest.
 std::string declare_digits(const Nest& nest, const std::vector<int>& iterators,
                            const std::string& number);
+// Statements for every run of neighbours along the last of these iterators, for numbers from `from`
+// to `to`: inside, the other iterators are known, the last goes from lo to hi; `at` is the number
+// at lo.
+std::string print_runs(const Nest& nest, const std::vector<int>& iterators, const std::string& from,
+                       const std::string& to, const std::string& body);
 
 }  // namespace emend

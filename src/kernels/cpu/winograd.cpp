@@ -25,7 +25,8 @@ namespace {
 std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
                                     const WinogradConfig& f, const WinogradSizes& s) {
   GraphBuilder b;
-  std::vector<int> wanted = {r.maps, r.channel};
+  std::vector<int> wanted = r.maps;
+  wanted.push_back(r.channel);
   for (const WindowDim& d : r.window) wanted.push_back(d.tap);
   auto w = arranged_operand(b, r.c, r.w, group, wanted);
   if (!w) return std::nullopt;
@@ -38,7 +39,10 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
   cut.insert(cut.end(), s.taps.begin(), s.taps.end());
   for (size_t d = 0; d < dims; ++d) perm.push_back(static_cast<int64_t>(4 + d));
   perm.insert(perm.end(), {1, 3, 2});
-  NodeId x = reshaped(b.op("pad", {*w}, Attrs({{"pads", pads}})), cut);
+  Dims shape = {r.outputs, r.channels};
+  shape.insert(shape.end(), s.taps.begin(), s.taps.end());
+  NodeId x = b.op("pad", {reshaped(*w, shape)}, Attrs({{"pads", pads}}));
+  x = reshaped(x, cut);
   x = b.op("transpose", {x}, Attrs({{"perm", perm}}));
   int64_t outer = s.passes, inner = f.pass * r.channels * s.panel * count(s.taps);
   for (size_t d = 0; d < dims; ++d) {

@@ -226,23 +226,27 @@ class WinogradPrinter {
   std::string write_tiles() const {
     std::string text = str("for (int64_t t = 0; t < ", s_.block, " && tile0 + t < ",
                            s_.tiles_in_all, "; ++t) {\n", declare_tile("tile0 + t"));
-    text += str("for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst int64_t lo = (pass * ",
-                f_.pass, " + n) * ", s_.panel, ";\n");
+    bool one = r_.maps.size() == 1;
+    const char *from = one ? "lo" : "from", *to = one ? "hi" : "to";
+    text += str("for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst int64_t ", from,
+                " = (pass * ", f_.pass, " + n) * ", s_.panel, ";\n");
     if (r_.outputs % s_.panel == 0) {
-      text += str("const int64_t hi = lo + ", s_.panel, ";\n");
+      text += str("const int64_t ", to, " = ", from, " + ", s_.panel, ";\n");
       if (r_.outputs % (s_.panel * f_.pass) != 0)
-        text += str("if (lo >= ", r_.outputs, ") break;\n");
+        text += str("if (", from, " >= ", r_.outputs, ") break;\n");
     } else {
-      text += str("const int64_t hi = lo + ", s_.panel, " < ", r_.outputs, " ? lo + ", s_.panel,
-                  " : ", r_.outputs, ";\nif (lo >= hi) break;\n");
+      std::string end = str(from, " + ", s_.panel);
+      text += str("const int64_t ", to, " = ", end, " < ", r_.outputs, " ? ", end, " : ",
+                  r_.outputs, ";\nif (", from, " >= ", to, ") break;\n");
     }
     text += str("ENTRY_out(m + t * ", s_.m_row, " + n * ", s_.panel, ", out);\n");
-    RowPrinter printer(r_.nest(), group_, r_.maps, s_.panel);
-    printer.give(r_.c.sum, str("row[", iterator_name(r_.maps), " - lo]"));
-    text += each_place(s_.m, "break",
-                       str("const float* const row = out + (", number_of_place(s_.m), ") * ",
-                           s_.panel, ";\n", printer.print()));
-    return text + "}\n}\n";
+    RowPrinter printer(r_.nest(), group_, r_.maps.back(), s_.panel);
+    printer.give(r_.c.sum, str("row[", iterator_name(r_.maps.back()), " - lo]"));
+    std::string place = str("out + (", number_of_place(s_.m), ") * ", s_.panel);
+    std::string body = str("const float* const row = ", place, one ? "" : " + (at - from)", ";\n",
+                           printer.print());
+    if (!one) body = print_runs(r_.nest(), r_.maps, "from", "to", body);
+    return text + each_place(s_.m, "break", body) + "}\n}\n";
   }
 
   const Correlation& r_;

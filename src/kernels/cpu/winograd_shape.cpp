@@ -1,6 +1,7 @@
 #include "kernels/cpu/winograd_shape.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace emend {
 namespace {
@@ -15,14 +16,20 @@ bool moves_with(const Nest& nest, const NestValue& load, int a, int b) {
          std::ranges::all_of(load.bounds, [&](const Bound& bound) { return same(bound.at); });
 }
 
-}  // namespace
+// The one that is stored one after the other, else the longest, last.
+std::vector<int> maps_in_order(const Nest& nest, std::vector<int> maps) {
+  auto badness = [&](int a) {
+    bool neighbours = std::ranges::all_of(
+        nest.stores, [&](const NestStore& s) { return nest.math.stride(s.at, a) == 1; });
+    return neighbours ? INT64_MIN : -nest.math.extent(a);
+  };
+  std::ranges::stable_sort(maps, std::greater(), badness);
+  return maps;
+}
 
-std::optional<Correlation> correlation_in(const Graph& group) {
-  auto contraction = contraction_in(group);
-  if (!contraction || contraction->batches != 1) return std::nullopt;
-  Correlation r{.c = std::move(*contraction)};
+std::optional<Correlation> correlation_of(const Contraction& c, bool swapped) {
+  Correlation r{.c = c};
   const Nest& nest = r.nest();
-  bool swapped = r.c.second.iterators.size() > r.c.first.iterators.size();
   r.x = swapped ? r.c.second : r.c.first;
   r.w = swapped ? r.c.first : r.c.second;
   r.images = r.x.iterators;
@@ -38,21 +45,30 @@ std::optional<Correlation> correlation_in(const Graph& group) {
       return std::nullopt;
     }
   }
-  if (r.window.empty() || r.window.size() > 3 || r.channel < 0 || r.w.iterators.size() != 1)
+  if (r.window.empty() || r.window.size() > 3 || r.channel < 0 || r.w.iterators.empty())
     return std::nullopt;
   // As the output has them.
   std::ranges::sort(r.window, {}, [&](const WindowDim& d) {
     return std::ranges::find(nest.space, d.out) - nest.space.begin();
   });
-  r.maps = r.w.iterators[0];
+  r.maps = maps_in_order(nest, r.w.iterators);
   r.channels = r.extent(r.channel);
-  r.outputs = r.extent(r.maps);
+  r.outputs = r.w.extent;
   bool in_lanes = nest.math.stride(r.input().at, r.channel) == 1 &&
                   std::ranges::all_of(r.input().bounds, [&](const Bound& b) {
                     return nest.math.stride(b.at, r.channel) == 0;
                   });
   if (!in_lanes) return std::nullopt;
   return r;
+}
+
+}  // namespace
+
+std::optional<Correlation> correlation_in(const Graph& group) {
+  auto c = contraction_in(group);
+  if (!c || c->batches != 1) return std::nullopt;
+  auto r = correlation_of(*c, false);
+  return r ? r : correlation_of(*c, true);
 }
 
 WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target) {

@@ -11,12 +11,14 @@ struct WindowDim {
 };
 
 // out[image, o, n] = sum over taps and channel of x[image, o + tap, channel] * w[n, channel, tap]
+// where n, the maps, may be several iterators: phases of a transposed convolution are some.
 struct Correlation {
   Contraction c;
   Side x, w;
   std::vector<WindowDim> window;
   std::vector<int> images;  // iterators of the output besides the window's and its channels
-  int channel = -1, maps = -1;
+  int channel = -1;
+  std::vector<int> maps;  // the last is the one that vectors are stored along
   int64_t channels = 1, outputs = 1;
   const Nest& nest() const { return c.nest; }
   const NestValue& input() const { return c.load(x); }
