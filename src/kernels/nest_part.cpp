@@ -1,5 +1,6 @@
 #include "kernels/nest_part.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -98,6 +99,37 @@ std::vector<int64_t> changes_along(const Nest& nest, int iterator) {
     }
   }
   return {all.begin(), all.end()};
+}
+
+std::optional<Nest> with_digits(const Nest& nest, int iterator, int64_t lower) {
+  EMEND_ASSERT(lower > 0 && nest.math.extent(iterator) % lower == 0);
+  for (size_t a = 0; a < nest.math.size(); ++a) {
+    bool made_of = false;
+    const Atom& atom = nest.math.atom(static_cast<int>(a));
+    if (atom.kind == Atom::Kind::quotient || atom.kind == Atom::Kind::remainder)
+      nest.math.visit(atom.of, [&](int b) { made_of |= b == iterator; });
+    if (made_of) return std::nullopt;
+  }
+  Nest cut = nest;
+  int high = cut.math.iterator(nest.math.extent(iterator) / lower), low = cut.math.iterator(lower);
+  auto place = [&](Linear& e) {
+    auto coef = nest.math.stride(e, iterator);
+    if (*coef != 0) e = e + term(iterator, -*coef) + term(high, *coef * lower) + term(low, *coef);
+  };
+  auto list = [&](std::vector<int>& iterators) {
+    auto it = std::ranges::find(iterators, iterator);
+    if (it == iterators.end()) return;
+    *it = low;
+    iterators.insert(it, high);
+  };
+  list(cut.space);
+  for (NestValue& u : cut.values) {
+    place(u.at);
+    for (Bound& b : u.bounds) place(b.at);
+    list(u.over);
+  }
+  for (NestStore& s : cut.stores) place(s.at);
+  return cut;
 }
 
 Nest part_of(const Nest& nest, int iterator, int64_t from, int64_t to) {

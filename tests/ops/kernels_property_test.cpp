@@ -186,9 +186,10 @@ NodeId attention(GraphBuilder& b, Rng& rng) {
     x = b.op("broadcast", {x}, dims("shape", {n, heads, each, of[2], of[3]}));
     return b.op("reshape", {x}, dims("shape", {n, heads * each, of[2], of[3]}));
   };
-  bool shared = rng.between(0, 3) > 0;  // values; keys always are
-  NodeId q = split("q", s, heads * each, d), k = repeated(split("k", t, heads, d), true),
-         v = repeated(split("v", t, shared ? heads : heads * each, e), shared);
+  bool keys = rng.between(0, 3) > 0, values = rng.between(0, 3) > 0;  // are shared
+  NodeId q = split("q", s, heads * each, d),
+         k = repeated(split("k", t, keys ? heads : heads * each, d), keys),
+         v = repeated(split("v", t, values ? heads : heads * each, e), values);
   NodeId p = scores(b, rng, q, turned(k, {0, 1, 3, 2}));
   static const std::vector<std::string> kOthers = {"sigmoid", "relu", "tanh"};
   Attrs last({{"axis", int64_t{3}}});

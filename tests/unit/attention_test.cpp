@@ -24,6 +24,7 @@ struct Shape {
   int64_t axis = 3;         // of the softmax
   bool scores_out = false;  // the probabilities are an output, too
   bool weights = false;     // keys are known ahead of time
+  bool own_keys = false;    // every head has keys of its own, and shares values only
 };
 
 Graph attention(const Shape& s) {
@@ -47,12 +48,14 @@ Graph attention(const Shape& s) {
   auto f32 = [](Dims shape) { return Type::tensor(DType::f32, std::move(shape)); };
   int64_t wide = s.heads * s.each;
   NodeId q = split(b.input("q", f32({1, s.queries, wide * s.size})), s.queries, wide);
-  Type keys = f32({1, s.keys, s.heads * s.size});
+  Type keys = f32({1, s.keys, s.heads * s.size}), own = f32({1, s.keys, wide * s.size});
   std::vector<double> known(static_cast<size_t>(count(keys.shape)), 0.5);
   NodeId k =
       s.weights ? b.constant(Tensor::of_reals(DType::f32, keys.shape, known)) : b.input("k", keys);
   NodeId v = repeated(split(b.input("v", keys), s.keys, s.heads));
-  NodeId p = b.op("matmul", {q, turned(repeated(split(k, s.keys, s.heads)), {0, 1, 3, 2})});
+  NodeId by_head =
+      s.own_keys ? split(b.input("own", own), s.keys, wide) : repeated(split(k, s.keys, s.heads));
+  NodeId p = b.op("matmul", {q, turned(by_head, {0, 1, 3, 2})});
   p = b.op("add", {b.op("mul", {p, b.scalar(0.2, DType::f32)}), b.input("mask", f32({s.keys}))});
   p = b.op("softmax", {p}, Attrs({{"axis", s.axis}}));
   NodeId y = turned(b.op("matmul", {p, v}), {0, 2, 1, 3});
@@ -87,6 +90,15 @@ TEST(Attention, QueriesOfHeadsThatShareKeysAreRows) {
   EXPECT_EQ(grouped->scores.batches, 3);
   EXPECT_EQ(grouped->scores.first.extent, 80);
   EXPECT_EQ(grouped->context.first.extent, 80);
+}
+
+// Heads are cut into groups only where values are read.
+TEST(Attention, HeadsThatShareValuesOnlyAreBatches) {
+  auto a = seen({.heads = 3, .each = 4, .queries = 20, .keys = 50, .own_keys = true});
+  ASSERT_TRUE(a);
+  EXPECT_EQ(a->scores.batches, 12);
+  EXPECT_EQ(a->context.batches, 12);
+  EXPECT_EQ(a->context.first.extent, 20);
 }
 
 TEST(Attention, ASoftmaxIsDividedAfterwards) {

@@ -1,8 +1,11 @@
 #include "kernels/cpu/attention_shape.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 
+#include "kernels/nest_part.h"
 #include "ops/families.h"
 #include "ops/table.h"
 
@@ -110,12 +113,63 @@ bool contains(const std::vector<int>& list, int a) {
   return std::ranges::find(list, a) != list.end();
 }
 
+// The contraction with iterators cut into digits where a form, of which they are digits, has a
+// stride of `strides`.
+std::optional<Contraction> cut_at(Contraction c,
+                                  const std::function<Linear(const Contraction&)>& form,
+                                  const std::set<int64_t>& strides) {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto [a, step] : form(c).terms) {
+      if (c.nest.math.atom(a).kind != Atom::Kind::iterator || step <= 0) return std::nullopt;
+      auto inside = strides.upper_bound(step);
+      int64_t all = step * c.nest.math.extent(a);
+      if (inside == strides.end() || *inside >= all) continue;
+      if (*inside % step != 0 || all % *inside != 0) return std::nullopt;
+      auto nest = with_digits(c.nest, a, *inside / step);
+      if (!nest) return std::nullopt;
+      auto finer = contraction_of(std::move(*nest), c.sum);
+      if (!finer) return std::nullopt;
+      c = std::move(*finer);
+      again = true;
+      break;
+    }
+  }
+  return c;
+}
+
+// Where an element of p is written, and read.
+Linear written(const Contraction& scores) {
+  return scores.nest.stores[0].at;
+}
+Linear read(const Contraction& context, int p) {
+  for (const Side* s : {&context.first, &context.second}) {
+    if (context.load(*s).buffer == p) return context.load(*s).at;
+  }
+  return {};
+}
+
+// Views may cut p in one way where it is made (heads) and in another where it is read (heads that
+// share values, and their groups): both are cut in both ways.
+bool cut_alike(Contraction& scores, Contraction& context, int p) {
+  auto reading = [p](const Contraction& c) { return read(c, p); };
+  std::set<int64_t> strides;
+  for (const Linear& form : {written(scores), reading(context)}) {
+    for (auto [a, step] : form.terms) strides.insert(step);
+  }
+  auto first = cut_at(scores, written, strides), second = cut_at(context, reading, strides);
+  if (!first || !second) return false;
+  scores = std::move(*first);
+  context = std::move(*second);
+  return true;
+}
+
 // Iterators of the second nest by those of the first's space, which are digits of one number: the
 // place of an element of p. Nothing unless both cut it in the same way.
 std::optional<std::map<int, int>> counterparts(const Contraction& scores,
                                                const Contraction& context, const NestValue& p) {
   const Linear& written = scores.nest.stores[0].at;
-  if (written.constant != 0 || p.at.constant != 0 || !p.bounds.empty() ||
+  if (context.k.size() != 1 || written.constant != 0 || p.at.constant != 0 || !p.bounds.empty() ||
       written.terms.size() != p.at.terms.size() ||
       written.terms.size() != scores.nest.space.size()) {
     return std::nullopt;
@@ -186,7 +240,8 @@ std::optional<Attention> attention_in(const Graph& group) {
     return std::nullopt;
   auto context = contraction_in(at.context_group);
   auto scores = rows_of_sums(at.scores_group);
-  if (!context || !scores || context->k.size() != 1) return std::nullopt;
+  if (!context || !scores) return std::nullopt;
+  if (!cut_alike(*scores, *context, static_cast<int>(group.inputs.size()))) return std::nullopt;
   at.scores = std::move(*scores);
   at.context = std::move(*context);
   auto reads_p = [&](const Side& s) {
