@@ -78,6 +78,27 @@ def product(m, n, k, wanted, layers=12):
     return Case(f"product {m} x {n} x {k}", lambda rng: products(rng, m, n, k, layers), 2 * m * n * k, layers, wanted)
 
 
+def transposed(channels, outputs, kernel, stride, pad, size, more=0):
+    """One layer with bias and relu; operations are those of weights that meet inputs."""
+    dims = len(size)
+
+    def build(rng):
+        from onnx import helper
+
+        initializers = [weights(rng, "w", (channels, outputs) + (kernel,) * dims), weights(rng, "b", (outputs,))]
+        nodes = [helper.make_node("ConvTranspose", ["x", "w", "b"], ["c"], strides=[stride] * dims, pads=[pad] * 2 * dims, output_padding=[more] * dims),
+                 helper.make_node("Relu", ["c"], ["y"])]
+        out = [(n - 1) * stride + kernel - 2 * pad + more for n in size]
+        return model_of(nodes, initializers, {"x": [1, channels, *size]}, ("y", [1, outputs, *out]))
+
+    flops = 2 * channels * outputs
+    for n in size:
+        flops *= n * kernel
+    by = lambda n: "x".join([str(n)] * dims)
+    name = f"transposed {by(kernel)} stride {stride}, {channels} to {outputs}, {'x'.join(map(str, size))}"
+    return Case(name, build, flops, 1)
+
+
 def recurrences(rng, kind, gates, hidden, batch, steps, **how):
     from onnx import helper
 
@@ -105,6 +126,13 @@ def cases():
         yield convolution(f"3x3 in 32 groups, {channels}, {size}x{size}", size, channels, group=32, wanted=wanted)
     for n, wanted in ((512, 7.1), (1024, 14.0), (2048, 28.3), (4096, 61), (8192, 400)):
         yield product(1, n, 512, wanted)
+    yield transposed(64, 32, 4, 2, 1, (56, 56))
+    yield transposed(128, 64, 2, 2, 0, (56, 56))
+    yield transposed(64, 32, 3, 2, 1, (56, 56), more=1)
+    yield transposed(256, 128, 4, 2, 1, (16, 16))
+    yield transposed(256, 128, 16, 8, 4, (200,))
+    yield transposed(32, 16, 2, 2, 0, (16, 16, 16))
+    yield transposed(64, 64, 3, 1, 1, (56, 56))
     for hidden in (256, 512, 1024):
         yield recurrence("LSTM", hidden)
         yield recurrence("GRU", hidden, linear_before_reset=1)
