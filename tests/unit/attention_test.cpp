@@ -24,6 +24,7 @@ struct Shape {
   int64_t axis = 3;         // of the softmax
   bool scores_out = false;  // the probabilities are an output, too
   bool weights = false;     // keys are known ahead of time
+  bool added = false;       // probabilities are added to the result (size = keys)
   bool own_keys = false;    // every head has keys of its own, and shares values only
 };
 
@@ -58,7 +59,8 @@ Graph attention(const Shape& s) {
   NodeId p = b.op("matmul", {q, turned(by_head, {0, 1, 3, 2})});
   p = b.op("add", {b.op("mul", {p, b.scalar(0.2, DType::f32)}), b.input("mask", f32({s.keys}))});
   p = b.op("softmax", {p}, Attrs({{"axis", s.axis}}));
-  NodeId y = turned(b.op("matmul", {p, v}), {0, 2, 1, 3});
+  NodeId y = b.op("matmul", {p, v});
+  y = turned(s.added ? b.op("add", {y, p}) : y, {0, 2, 1, 3});
   b.output("y", y);
   if (s.scores_out) b.output("p", p);
   return decomposed(std::move(b).build());
@@ -112,6 +114,7 @@ TEST(Attention, IsNotSeenWhereItIsNone) {
   EXPECT_FALSE(seen({.axis = 1}));           // over the heads
   EXPECT_FALSE(seen({.scores_out = true}));  // somebody wants the probabilities
   EXPECT_FALSE(seen({.keys = 1}));           // no row at all
+  EXPECT_FALSE(seen({.keys = 32, .size = 32, .added = true}));  // read a second time
 }
 
 TEST(Attention, IsOneGroupWhereThatIsCheaper) {

@@ -149,6 +149,19 @@ Linear read(const Contraction& context, int p) {
   return {};
 }
 
+// Whether p is read by the product only: elsewhere it does not exist.
+bool read_once(const Contraction& context, int p) {
+  const auto& values = context.nest.values;
+  auto reads = std::ranges::count_if(
+      values, [&](const NestValue& v) { return v.kind == NestValue::Kind::load && v.buffer == p; });
+  int load = context.load(context.first).buffer == p ? context.first.load : context.second.load;
+  auto users = std::ranges::count_if(
+      values, [&](const NestValue& v) { return std::ranges::find(v.args, load) != v.args.end(); });
+  auto stored =
+      std::ranges::any_of(context.nest.stores, [&](const NestStore& s) { return s.value == load; });
+  return reads == 1 && users == 1 && !stored;
+}
+
 // Views may cut p in one way where it is made (heads) and in another where it is read (heads that
 // share values, and their groups): both are cut in both ways.
 bool cut_alike(Contraction& scores, Contraction& context, int p) {
@@ -241,12 +254,11 @@ std::optional<Attention> attention_in(const Graph& group) {
   auto context = contraction_in(at.context_group);
   auto scores = rows_of_sums(at.scores_group);
   if (!context || !scores) return std::nullopt;
-  if (!cut_alike(*scores, *context, static_cast<int>(group.inputs.size()))) return std::nullopt;
+  auto place = static_cast<int>(group.inputs.size());
+  if (!read_once(*context, place) || !cut_alike(*scores, *context, place)) return std::nullopt;
   at.scores = std::move(*scores);
   at.context = std::move(*context);
-  auto reads_p = [&](const Side& s) {
-    return at.context.load(s).buffer == static_cast<int>(group.inputs.size());
-  };
+  auto reads_p = [&](const Side& s) { return at.context.load(s).buffer == place; };
   if (reads_p(at.context.second)) std::swap(at.context.first, at.context.second);
   if (!reads_p(at.context.first) || reads_p(at.context.second)) return std::nullopt;
   auto same = counterparts(at.scores, at.context, at.context.load(at.context.first));
