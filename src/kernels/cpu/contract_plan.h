@@ -4,6 +4,7 @@
 
 #include "base/fields.h"
 #include "kernels/cpu/contraction.h"
+#include "kernels/cpu/tile_printer.h"
 #include "kernels/kernel.h"
 
 namespace emend {
@@ -64,7 +65,5 @@ std::optional<int64_t> side_step(const Contraction& c, const Side& s, const Line
 std::optional<int64_t> side_step(const Contraction& c, const Side& s);
 // Rows an odd number of lines apart meet in no set of the cache more often than they must.
 int64_t padded_row(int64_t depth);
-
-constexpr int64_t kLineFloats = 16;  // of a cache line
 
 }  // namespace emend

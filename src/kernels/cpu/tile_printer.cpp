@@ -68,7 +68,8 @@ std::string print_tile(const Tile& t) {
   if (t.fetch.every) {
     text += str("for (; k + ", times, " <= depth; k += ", times, ") {\n");
     for (int64_t i = 0; i < t.fetch.lines; ++i) {
-      text += str("__builtin_prefetch(next + ", i * 64, ", ", t.fetch.to_write ? 1 : 0, ", 2);\n");
+      text += str("__builtin_prefetch(next + ", i * 64, ", ", t.fetch.to_write ? 1 : 0, ", ",
+                  t.fetch.near ? 3 : 2, ");\n");
     }
     text += str("next += ", t.fetch.step, ";\n", loop(times), "}\n");
   }

@@ -14,6 +14,8 @@
 
 namespace emend {
 
+constexpr int64_t kLineFloats = 16;  // of a cache line
+
 struct Tile {
   std::string name;
   int64_t rows = 1, vectors = 1;
@@ -29,6 +31,7 @@ struct Tile {
   struct Fetch {
     int64_t every = 0, lines = 1, step = 64;  // bytes from one time to the next
     bool to_write = false;
+    bool near = false;  // into the first-level cache
   } fetch;
 };
 

@@ -64,7 +64,7 @@ class WinogradPrinter {
   KernelCode print() {
     std::string text =
         declare_vector(s_.width) + str("static const float ENTRY_zeros[", r_.channels, "];\n");
-    text += input_transform() + micro_kernel() + output_transform();
+    text += input_transform() + tile() + output_transform();
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
     text += str("float* const v = buffers[", group_.inputs.size() + group_.outputs.size(),
@@ -122,34 +122,21 @@ class WinogradPrinter {
         [&](int64_t e) { return str("out + j + ", e * s_.panel); });
   }
 
-  // Sums are scalars with names of their own: as an array GCC would leave them in memory.
-  std::string micro_kernel() const {
-    std::string text =
-        "static void ENTRY_tile(const float* restrict v, const float* restrict u, float* restrict "
-        "m) {\n";
-    auto each = [&](const std::function<std::string(int64_t, int64_t)>& line) {
-      std::string all;
-      for (int64_t i = 0; i < f_.rows; ++i) {
-        for (int64_t j = 0; j < f_.vectors; ++j) all += line(i, j);
-      }
-      return all;
-    };
-    text += each([](int64_t i, int64_t j) { return str("em_v c", i, "_", j, " = {0};\n"); });
-    text += str("for (int64_t k = 0; k < ", r_.channels, "; ++k) {\n");
-    for (int64_t j = 0; j < f_.vectors; ++j)
-      text += str("const em_v u", j, " = *(const em_v*)(u + ", j * s_.width, ");\n");
-    // Some lines ahead, across the ends of panels: they are read in the order of memory.
-    constexpr int64_t kAhead = 512;
-    for (int64_t j = 0; j * 16 < s_.panel; ++j)
-      text += str("__builtin_prefetch(u + ", kAhead + j * 16, ");\n");
-    text += each([&](int64_t i, int64_t j) {
-      return str("c", i, "_", j, " += u", j, " * v[k + ", i * s_.v_row, "];\n");
-    });
-    text += str("u += ", s_.panel, ";\n}\n");
-    text += each([&](int64_t i, int64_t j) {
-      return str("*(em_v*)(m + ", i * s_.m_row + j * s_.width, ") = c", i, "_", j, ";\n");
-    });
-    return text + "}\n";
+  // Weights are fetched some lines ahead, across the ends of panels: they are read in the order of
+  // memory.
+  std::string tile() const {
+    return print_tile({.name = "ENTRY_tile",
+                       .rows = f_.rows,
+                       .vectors = f_.vectors,
+                       .width = s_.width,
+                       .panel = s_.panel,
+                       .row_step = s_.v_row,
+                       .k_step = 1,
+                       .sums_step = s_.m_row,
+                       .fetch = {.every = 1,
+                                 .lines = blocks(s_.panel, kLineFloats),
+                                 .step = 4 * s_.panel,
+                                 .near = true}});
   }
 
   // Declares the tile's number in every dimension, and the iterators of the images.
@@ -213,14 +200,15 @@ class WinogradPrinter {
   }
 
   std::string products() const {
+    constexpr int64_t kAhead = 512;  // floats
     int64_t weights = r_.channels * s_.panel;
     std::string buffer = str("x", r_.c.load(r_.w).buffer);
     return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\nfor (int64_t n = 0; n < ", f_.pass,
                "; ++n) {\nconst float* const u = ", buffer, " + ((pass * ", s_.points, " + p) * ",
                f_.pass, " + n) * ", weights, ";\nfor (int64_t t = 0; t < ", s_.block,
-               "; t += ", f_.rows, ")\nENTRY_tile(v + p * ", s_.v_plane(), " + t * ", s_.v_row,
-               ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ", s_.panel,
-               ");\n}\n}\n");
+               "; t += ", f_.rows, ")\nENTRY_tile(", r_.channels, ", v + p * ", s_.v_plane(),
+               " + t * ", s_.v_row, ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ",
+               s_.panel, ", (const char*)(u + ", kAhead, "));\n}\n}\n");
   }
 
   std::string write_tiles() const {
