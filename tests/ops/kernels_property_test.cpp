@@ -259,7 +259,7 @@ NodeId window(GraphBuilder& b, Rng& rng) {
 // Phases of a stride, interleaved by the kernel; some over whole vectors of channels.
 NodeId transposed_conv(GraphBuilder& b, Rng& rng) {
   auto rank = static_cast<size_t>(rng.between(0, 2) ? 2 : rng.between(1, 3));
-  bool vectors = rng.between(0, 1);
+  bool vectors = rng.between(0, 3) > 0;
   int64_t group = vectors ? 1 : rng.between(1, 3), c = vectors ? 16 : rng.between(1, 10);
   Dims x{rng.between(1, 2), group * c}, w{group * c, rng.between(1, 20)}, strides, pads(2 * rank),
       dilations, more;
