@@ -306,6 +306,42 @@ std::optional<Recurrence> recurrence_of(const Loop& loop) {
   }
 }
 
+namespace {
+
+// Loads and stores of states and vectors are of the row and the unit at hand.
+bool keeps_rows(const Recurrence& r, const Recurrence::Stage& s, int64_t rows) {
+  IndexMath math = s.nest.math;
+  const std::vector<int>& space = s.nest.space;
+  if (space.size() != 2 || math.extent(space[0]) != rows) return false;
+  Linear own = math.sum(term(space[0]) * r.units, term(space[1]));
+  auto carried = [](const Place& p) {
+    return p.kind == Place::Kind::state || p.kind == Place::Kind::vector;
+  };
+  for (const NestValue& v : s.nest.values) {
+    if (v.kind != NestValue::Kind::load || !carried(s.loads[static_cast<size_t>(v.buffer)]))
+      continue;
+    if (v.at != own || !v.bounds.empty()) return false;
+  }
+  return std::ranges::all_of(s.nest.stores, [&](const NestStore& to) {
+    return !carried(s.stores[static_cast<size_t>(to.buffer)]) || to.at == own;
+  });
+}
+
+}  // namespace
+
+int64_t separate_rows(const Recurrence& r) {
+  int64_t rows = r.products[0].rows;
+  for (const Recurrence::Product& p : r.products) {
+    bool own = p.vector.kind == Place::Kind::slice || (p.row_step == r.units && p.k_step == 1);
+    bool whole = r.matrices[p.matrix].depth <= r.units || p.vector.kind == Place::Kind::slice;
+    if (p.rows != rows || !own || !whole) return 0;
+  }
+  for (const Recurrence::Stage& s : r.stages) {
+    if (!keeps_rows(r, s, rows)) return 0;
+  }
+  return rows;
+}
+
 double operation_count(const Recurrence& r) {
   double each = 0;
   for (const Recurrence::Product& p : r.products) {

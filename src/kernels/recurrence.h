@@ -72,6 +72,9 @@ struct Recurrence {
 // Nothing for loops whose bodies are more, or less, than that.
 std::optional<Recurrence> recurrence_of(const Loop& loop);
 std::optional<Recurrence> recurrence_of(const Graph& g, NodeId n);
+// How many rows there are of which none ever needs another's states: sequences of a batch. 0: there
+// are no such.
+int64_t separate_rows(const Recurrence& r);
 // Arithmetic operations of all steps; bytes of the matrices, which every step reads.
 double operation_count(const Recurrence& r);
 double matrix_bytes(const Recurrence& r);
