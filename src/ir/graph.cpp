@@ -13,7 +13,10 @@ uint64_t hash(const Graph& g) {
   for (const Type& t : g.types) h = hash_mix(h, hash_text(to_text(t)));
   for (const Tensor& t : g.constants) h = hash_mix(h, hash(t));
   for (const auto& i : g.inputs) h = hash_mix(h, hash_text(i.name, i.node.value));
-  for (const auto& o : g.outputs) h = hash_mix(h, hash_text(o.name, o.node.value));
+  for (const auto& o : g.outputs) {
+    h = hash_mix(h, hash_text(o.name, o.node.value));
+    for (int64_t stride : o.strides) h = hash_mix(h, static_cast<uint64_t>(stride));
+  }
   return h;
 }
 

@@ -26,6 +26,7 @@ struct GraphInput {
 struct GraphOutput {
   std::string name;
   NodeId node;
+  Dims strides;  // of a kernel's group: where elements go in something larger; none: row-major
   bool operator==(const GraphOutput&) const = default;
 };
 

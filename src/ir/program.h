@@ -43,6 +43,8 @@ struct Buffer {
   size_t bytes = 0;
   size_t index = 0;
   size_t offset = 0;
+  BufferId whole;   // arena: what it is a part of, if not of memory of its own
+  size_t from = 0;  // bytes from the beginning of that
 };
 
 struct Step {

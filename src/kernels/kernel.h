@@ -49,6 +49,7 @@ struct Candidate {
 
 struct Kernel {
   std::string name;
+  bool stores_anywhere = false;  // results may be parts of something larger (Layout::strides)
   // What is worth trying, best guess first; empty if it is not for this group or these layouts.
   std::function<std::vector<Candidate>(const Wanted& wanted, const Target& target)> candidates;
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;

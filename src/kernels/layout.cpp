@@ -56,7 +56,7 @@ Layout channels_last(const Dims& shape) {
 }
 
 Dims stored_shape(const Dims& shape, const Layout& layout) {
-  if (layout.plain()) return shape;
+  if (layout.order.empty()) return shape;
   Dims stored;
   for (int64_t d : layout.order) stored.push_back(shape[static_cast<size_t>(d)]);
   return stored;
@@ -78,9 +78,11 @@ Graph laid_out(const Graph& group, const Layouts& layouts) {
   std::vector<NodeId> results = splice(b, group, args);
   for (size_t i = 0; i < results.size(); ++i) {
     const Layout& l = layouts.store(i);
-    b.output(str("y", i), l.plain() ? results[i] : transposed(b, results[i], l.order));
+    b.output(str("y", i), l.order.empty() ? results[i] : transposed(b, results[i], l.order));
   }
-  return std::move(b).build();
+  Graph g = std::move(b).build();
+  for (size_t i = 0; i < g.outputs.size(); ++i) g.outputs[i].strides = layouts.store(i).strides;
+  return g;
 }
 
 Graph identity_group(const Type& type) {
@@ -97,6 +99,7 @@ std::string to_text(const Layouts& layouts) {
       text += text.empty() ? "" : " ";
       if (l.plain()) text += "-";
       for (int64_t d : l.order) text += str(d);
+      if (!l.strides.empty()) text += "/";
     }
     return text;
   };

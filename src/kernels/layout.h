@@ -10,8 +10,9 @@
 namespace emend {
 
 struct Layout {
-  Dims order;  // empty: the order of the shape
-  bool plain() const { return order.empty(); }
+  Dims order;    // empty: the order of the shape
+  Dims strides;  // in that order, of a result that is part of something larger; empty: row-major
+  bool plain() const { return order.empty() && strides.empty(); }
   auto operator<=>(const Layout&) const = default;
 };
 

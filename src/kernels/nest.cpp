@@ -73,8 +73,13 @@ class NestBuilder {
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       NodeId n = g_.outputs[o].node;
       if (count(g_.type(n).shape) != extent_of(iterators)) continue;
-      int value = value_of(n, digits(flat, g_.type(n).shape));
-      nest_.stores.push_back({static_cast<int>(o), value, flat});
+      auto index = digits(flat, g_.type(n).shape);
+      Linear at = flat;
+      if (const Dims& strides = g_.outputs[o].strides; !strides.empty()) {
+        at = {};
+        for (size_t d = 0; d < strides.size(); ++d) at = nest_.math.sum(at, index[d] * strides[d]);
+      }
+      nest_.stores.push_back({static_cast<int>(o), value_of(n, index), at});
     }
   }
 
@@ -419,6 +424,7 @@ NestCuts cuts(const Nest& nest) {
     see(v.at);
     for (const Bound& b : v.bounds) see(b.at);
   }
+  for (const NestStore& s : nest.stores) see(s.at);
   return result;
 }
 

@@ -126,7 +126,7 @@ std::vector<NodeId> GraphBuilder::get_all(NodeId tuple) {
 
 void GraphBuilder::output(std::string name, NodeId node) {
   EMEND_ASSERT(node.valid() && node.value < graph_.size(), name);
-  graph_.outputs.push_back({std::move(name), node});
+  graph_.outputs.push_back({.name = std::move(name), .node = node});
 }
 
 Graph GraphBuilder::build() && {

@@ -159,7 +159,7 @@ const Catalogue& catalogue_here() {
         });
         return candidates;
       };
-      all.push_back({k.name, offered, k.emit});
+      all.push_back({.name = k.name, .candidates = offered, .emit = k.emit});
     }
     return all;
   }();

@@ -191,7 +191,7 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
 }  // namespace
 
 Kernel contract_kernel() {
-  return {.name = "contract", .candidates = candidates, .emit = emit};
+  return {.name = "contract", .stores_anywhere = true, .candidates = candidates, .emit = emit};
 }
 
 }  // namespace emend

@@ -437,7 +437,7 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
 }  // namespace
 
 Kernel direct_kernel() {
-  return {.name = "direct", .candidates = candidates, .emit = emit};
+  return {.name = "direct", .stores_anywhere = true, .candidates = candidates, .emit = emit};
 }
 
 }  // namespace emend

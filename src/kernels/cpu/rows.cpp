@@ -199,7 +199,7 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
 }  // namespace
 
 Kernel rows_kernel() {
-  return {.name = "rows", .candidates = candidates, .emit = emit};
+  return {.name = "rows", .stores_anywhere = true, .candidates = candidates, .emit = emit};
 }
 
 }  // namespace emend

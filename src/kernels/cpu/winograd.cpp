@@ -228,7 +228,7 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
 }  // namespace
 
 Kernel winograd_kernel() {
-  return {.name = "winograd", .candidates = candidates, .emit = emit};
+  return {.name = "winograd", .stores_anywhere = true, .candidates = candidates, .emit = emit};
 }
 
 }  // namespace emend

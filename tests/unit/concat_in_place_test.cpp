@@ -1,0 +1,121 @@
+// Concatenations that cost nothing: their operands are written where they belong, wherever nothing
+// else reads them and their kernels can, and are copied everywhere else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/rng.h"
+#include "base/text.h"
+#include "ops/build.h"
+#include "ops/evaluate.h"
+#include "pipeline/compile.h"
+#include "support/scratch.h"
+
+namespace emend {
+namespace {
+
+class Net {
+ public:
+  explicit Net(Dims shape) { x_ = b_.input("x", Type::tensor(DType::f32, std::move(shape))); }
+  NodeId x() const { return x_; }
+
+  NodeId constant(Dims shape) {
+    Tensor t = Tensor::make(DType::f32, shape, [&](std::byte* to) {
+      for (int64_t i = 0; i < count(shape); ++i)
+        store_real(DType::f32, to, static_cast<size_t>(i),
+                   random_normal(weights_, 0, static_cast<uint64_t>(i)) / 8);
+    });
+    ++weights_;
+    return b_.constant(t);
+  }
+  NodeId relu(NodeId n) { return b_.op("relu", {n}); }
+  NodeId product(NodeId n, int64_t from, int64_t to) {
+    return relu(b_.op("matmul", {n, constant({from, to})}));
+  }
+  NodeId convolution(NodeId n, int64_t from, int64_t to, int64_t window) {
+    int64_t pad = window / 2;
+    return relu(b_.op("conv", {n, constant({to, from, window, window})},
+                      Attrs({{"strides", Dims{1, 1}},
+                             {"dilations", Dims{1, 1}},
+                             {"pads", Dims{pad, pad, pad, pad}},
+                             {"group", int64_t{1}}})));
+  }
+  NodeId concat(const std::vector<NodeId>& all, int64_t axis) {
+    return b_.op("concat", all, Attrs({{"axis", axis}}));
+  }
+  Graph result(NodeId n) {
+    b_.output("y", n);
+    return std::move(b_).build();
+  }
+
+ private:
+  GraphBuilder b_;
+  NodeId x_;
+  uint64_t weights_ = 1;
+};
+
+// How many steps only concatenate; the program must be right however many there are.
+int64_t copies_in(const Graph& g) {
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch.folder();
+  options.cpu.threads = 2;
+  CpuProgram program = compile(g, options);
+  const Type& t = g.type(g.inputs[0].node);
+  std::vector<Value> in{Tensor::make(t.dtype, t.shape, [&](std::byte* to) {
+    for (int64_t i = 0; i < count(t.shape); ++i)
+      store_real(t.dtype, to, static_cast<size_t>(i),
+                 random_normal(99, 0, static_cast<uint64_t>(i)));
+  })};
+  Tensor got = program.run(in)[0].tensor, want = evaluate(g, in)[0].tensor;
+  double largest = 0, error = 0;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    largest = std::max(largest, std::abs(want.real(i)));
+    error = std::max(error, std::abs(want.real(i) - got.real(i)));
+  }
+  EXPECT_LE(error, 2e-5 * largest);
+  return std::ranges::count_if(program.program().steps,
+                               [](const Step& s) { return s.label.starts_with("concat"); });
+}
+
+TEST(ConcatInPlace, ProductsSideBySideAndBelowOneAnother) {
+  for (int64_t axis : {0, 1}) {
+    Net net({27, 40});
+    NodeId both = net.concat({net.product(net.x(), 40, 48), net.product(net.x(), 40, 48)}, axis);
+    int64_t columns = axis == 1 ? 96 : 48;
+    EXPECT_EQ(copies_in(net.result(net.product(both, columns, 32))), 0) << "axis " << axis;
+  }
+}
+
+TEST(ConcatInPlace, ChannelsOfConvolutionsLastInMemory) {
+  Net net({1, 32, 13, 11});
+  NodeId both =
+      net.concat({net.convolution(net.x(), 32, 48, 3), net.convolution(net.x(), 32, 20, 1),
+                  net.convolution(net.x(), 32, 32, 3)},
+                 1);
+  EXPECT_EQ(copies_in(net.result(net.convolution(both, 100, 32, 3))), 0);
+}
+
+TEST(ConcatInPlace, WhatOthersReadTooIsCopied) {
+  Net net({27, 40});
+  NodeId a = net.product(net.x(), 40, 48), b = net.product(net.x(), 40, 16);
+  NodeId both = net.product(net.concat({a, b}, 1), 64, 32);
+  EXPECT_EQ(copies_in(net.result(net.concat({both, net.product(a, 48, 16)}, 1))), 2);
+}
+
+TEST(ConcatInPlace, AValueTwiceIsCopied) {
+  Net net({27, 40});
+  NodeId a = net.product(net.x(), 40, 48);
+  EXPECT_EQ(copies_in(net.result(net.product(net.concat({a, a}, 1), 96, 32))), 1);
+}
+
+// Of one in the other, the inner one's parts are in place; itself it is copied.
+TEST(ConcatInPlace, OneInTheOther) {
+  Net net({27, 40});
+  NodeId inner = net.concat({net.product(net.x(), 40, 48), net.product(net.x(), 40, 16)}, 1);
+  NodeId outer = net.concat({inner, net.product(net.x(), 40, 32)}, 1);
+  EXPECT_LE(copies_in(net.result(net.product(outer, 96, 32))), 1);
+}
+
+}  // namespace
+}  // namespace emend
