@@ -174,6 +174,12 @@ TEST(Planted, AnErrorOfASequentialKernelIsFound) {
       {"graph(x: f32[10000], u: f32[1]) { %2 = constant i64[2]{7, -1} %3 = concat[axis=0](u, u) "
        "return scatter_elements[reduction=\"add\"](x, %2, %3) }",
        "scatter", "i0 < 2", "i0 < 1"},
+      // States of one step written over those of the last.
+      {"graph(h: f32[2,20], w: f32[20,20], x: f32[3,2,20]) { %3 = loop[body=graph(i: i64[], s: "
+       "f32[2,20], x: f32[2,20], w: f32[20,20]) { %4 = matmul(s, w) %5 = add(%4, x) %6 = tanh(%5) "
+       "return s = %6, y = %6 }, trips=3, states=1, scan_axes=[0], scan_reverse=[0], "
+       "output_axes=[0], output_reverse=[0]](h, x, w) return get[index=1](%3) }",
+       "recurrent", "(~t & 1)", "(t & 1)"},
   };
   for (const auto& c : kCases) {
     Graph g = parse_graph(c.graph);

@@ -167,6 +167,20 @@ TEST_P(Layers, RunWithoutTheReference) {
   other.join();
 }
 
+// With the views that were its matrix's, and its results.
+TEST(Recurrence, WhatIsRefusedRunsOnTheReference) {
+  Layer l = kGru;
+  l.direction = "bidirectional";
+  Graph g = graph_of(l);
+  Rng rng(7);
+  std::vector<Value> in = {random_tensor(rng, g.type(g.inputs[0].node).shape, 1)};
+  CompileReport report;
+  CpuProgram program = compile(g, {.accuracy = 1e-12}, &report);
+  EXPECT_FALSE(report.faults.empty());
+  EXPECT_FALSE(report.on_reference.empty());
+  expect_close(evaluate(g, in), program.run(in));
+}
+
 std::vector<Layer> layers() {
   std::vector<Layer> all = {kLstm, kGru};
   for (bool linear : {false, true}) {
