@@ -39,7 +39,7 @@ double ContractEstimate::seconds() const {
 // A tile with few sums waits for each of them; a call costs something; so do sums without a
 // register to spare.
 double ContractEstimate::tile(int64_t rows, int64_t vectors) const {
-  constexpr double kLatency = 4, kCall = 20, kVector = 0.15, kUpdate = 4;
+  constexpr double kLatency = 4, kCall = 20, kVector = 0.15, kUpdate = 12;
   double sums = real(rows * vectors), loads = real(rows + vectors) / 2;
   double crowded = rows * vectors + vectors > 29 ? 1.06 : 1.0;
   double passes = std::ceil(real(p_.outer) / real(p_.step));
