@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fuse/fuse.h"
+#include "kernels/factor.h"
 #include "kernels/nest.h"
 #include "kernels/sequential.h"
 
@@ -199,16 +200,15 @@ std::vector<double> reads_of(const Graph& group, const Nest& nest) {
   return reads;
 }
 
-// A contraction takes loads, views looked through, and gives every point of the space its own
-// element; nothing else in its group reduces.
+// A contraction takes loads (bytes less their zero points), views looked through, and gives every
+// point of the space its own element; nothing else in its group reduces.
 bool contraction_fits(const Nest& nest, const NestValue& r, const std::vector<bool>& free) {
   for (int a : nest.space) {
     if (!free[static_cast<size_t>(a)] && nest.math.extent(a) > 1) return false;
   }
   const NestValue& product = nest.values[static_cast<size_t>(r.args[0])];
   return std::ranges::all_of(product.args, [&](int a) {
-    const NestValue& factor = nest.values[static_cast<size_t>(a)];
-    return factor.kind == NestValue::Kind::load || factor.args.empty();
+    return nest.values[static_cast<size_t>(a)].args.empty() || factor_of(nest, a);
   });
 }
 

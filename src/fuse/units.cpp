@@ -101,6 +101,7 @@ Units::Units(const Graph& g)
     cheap_[n] = roles_[n] == Role::pointwise && op_def(node).kind != Kind::index && !output_[n] &&
                 !junctions_[n] && (small || work <= kCheapEffort);
   }
+  dissolve_byte_factors();
   // These see values, never what a group computes on the way.
   for (size_t i = 0; i < g.size(); ++i) {
     if (!stays_alone(roles_[NodeId(i)])) continue;
@@ -133,6 +134,36 @@ void Units::take_in_matrices(NodeId loop) {
         views, [&](NodeId n) { return !output_[n] && direct_users_[n].size() == 1; });
     if (!g.is_constant(from) || same != 1 || !own) continue;
     for (NodeId n : views) dissolved_[n] = roles_[n] == Role::pointwise;
+  }
+}
+
+// Bytes are widened, and their zero points taken off, where they are multiplied: nothing is gained
+// by storing the four times larger numbers (kernels/factor.h).
+void Units::dissolve_byte_factors() {
+  auto is_byte = [&](NodeId n) {
+    DType t = g_->type(n).is_tensor() ? g_->type(n).dtype : DType::f32;
+    return t == DType::u8 || t == DType::i8;
+  };
+  auto widens = [&](NodeId n) {
+    const Node& node = g_->nodes[n];
+    return roles_[n] == Role::pointwise && op_def(node).name == "cast" &&
+           g_->type(n).dtype == DType::i32 && is_byte(node.args[0]);
+  };
+  auto centres = [&](NodeId n) {
+    const Node& node = g_->nodes[n];
+    return roles_[n] == Role::pointwise && op_def(node).name == "sub" && widens(node.args[0]) &&
+           widens(node.args[1]) &&
+           g_->type(g_->nodes[node.args[0]].args[0]).dtype ==
+               g_->type(g_->nodes[node.args[1]].args[0]).dtype &&
+           count(g_->type(n).shape) == count(g_->type(node.args[0]).shape);
+  };
+  for (size_t i = g_->size(); i-- > 0;) {  // users before what they use
+    NodeId n{i};
+    if (output_[n] || !g_->type(n).is_tensor() || !(widens(n) || centres(n))) continue;
+    dissolved_[n] =
+        !direct_users_[n].empty() && std::ranges::all_of(direct_users_[n], [&](NodeId u) {
+          return roles_[u] == Role::contraction || (dissolved_[u] && centres(u));
+        });
   }
 }
 

@@ -69,6 +69,7 @@ class Units {
   bool only_items_are_used(NodeId n) const;
   void take_in_matrices(NodeId loop);
   NodeGroup sequential_group(NodeId n) const;
+  void dissolve_byte_factors();
   const Graph* g_;
   IdVec<NodeId, Role> roles_;
   IdVec<NodeId, std::string> reasons_;

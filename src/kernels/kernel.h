@@ -22,6 +22,8 @@ struct Target {
   double peak_flops = 5e10;  // of all threads, f32
   double bandwidth = 1e10;   // bytes/s that plain loops move in the shared cache, all threads
   double launch_s = 2e-6;    // what starting one step costs
+  bool byte_dots = false;    // adds four products of bytes to an i32 at once: AVX-512 VNNI
+  bool bf16_dots = false;    // adds two products of bf16 to an f32 at once: AVX-512 BF16
   bool operator==(const Target&) const = default;
   // Of main memory, where weights come from once per run. Measured: 33 GB/s where it is 49.
   double memory_bandwidth() const { return bandwidth * 0.7; }

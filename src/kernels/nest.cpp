@@ -334,6 +334,8 @@ class NestBuilder {
     v.work = nest_.values[static_cast<size_t>(value)].work;
     v.body = simplified(select(inside, arg(0), Scalar(outside)));
     v.args = args;
+    v.bounds = bounds;
+    v.outside = outside;
     return add(v);
   }
 

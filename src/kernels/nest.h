@@ -13,6 +13,7 @@
 // or a *leaf reduction* beside a main output (the gradient of a bias).
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "base/result.h"
@@ -34,9 +35,11 @@ struct NestValue {
   DType dtype = DType::f32;  // what the value is rounded to
   DType work = DType::f32;   // what it is computed in: f32, f64, i64 or u64
 
-  int buffer = -1;            // load: which input of the group
-  Linear at;                  // load: the element's number; index: the number itself
-  std::vector<Bound> bounds;  // load: conditions; where one fails the value is `outside`
+  int buffer = -1;  // load: which input of the group
+  Linear at;        // load: the element's number; index: the number itself
+  // load: conditions; where one fails the value is `outside`. compute: what the body says, if it
+  // is the mask of its first argument.
+  std::vector<Bound> bounds;
   double outside = 0;
   bool faults = false;  // load: a failed bound is an error of the data, not a value
 
@@ -85,6 +88,13 @@ std::vector<int> leaf_reductions(const Nest& nest);
 // Per value, the iterators that it depends on: free ones, without those bound by reductions.
 std::vector<std::vector<bool>> free_atoms(const Nest& nest);
 std::vector<bool> free_atoms(const Nest& nest, int value);
+// The least and the largest that a value can be, as far as it is known by its type or by the
+// extremes it was made with; floats may be no number besides. Of a body: before it is rounded.
+struct Range {
+  double low = -HUGE_VAL, high = HUGE_VAL;
+};
+Range known_range(const Nest& nest, int value);
+Range body_range(const Nest& nest, const NestValue& u);
 // Arithmetic operations of one run, functions as the plain ones that they are worth.
 double operation_count(const Nest& nest);
 std::string to_text(const Nest& nest);

@@ -1,5 +1,6 @@
 // What can be read off a nest.
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "kernels/nest.h"
@@ -128,6 +129,41 @@ std::string to_text(const Nest& nest) {
   for (const NestStore& s : nest.stores)
     out += str("store ", s.buffer, "[", nest.math.text(s.at, name), "] = v", s.value, "\n");
   return out;
+}
+
+Range body_range(const Nest& nest, const NestValue& u) {
+  std::vector<Range> at;
+  for (const Instr& i : u.body.code) {
+    auto operand = [&](int32_t k) { return at[static_cast<size_t>(k)]; };
+    switch (i.fn) {
+      case Fn::constant:
+        at.push_back({i.value, i.value});
+        break;
+      case Fn::arg:
+        at.push_back(known_range(nest, u.args[static_cast<size_t>(i.a)]));
+        break;
+      case Fn::min:
+        at.push_back({std::min(operand(i.a).low, operand(i.b).low),
+                      std::min(operand(i.a).high, operand(i.b).high)});
+        break;
+      case Fn::max:
+        at.push_back({std::max(operand(i.a).low, operand(i.b).low),
+                      std::max(operand(i.a).high, operand(i.b).high)});
+        break;
+      case Fn::trunc:
+        at.push_back({std::trunc(operand(i.a).low), std::trunc(operand(i.a).high)});
+        break;
+      default:
+        at.push_back({});
+    }
+  }
+  return at.empty() ? Range{} : at.back();
+}
+
+Range known_range(const Nest& nest, int value) {
+  const NestValue& u = nest.values[static_cast<size_t>(value)];
+  if (is_integer(u.dtype) && info(u.dtype).bits <= 16) return {lowest(u.dtype), highest(u.dtype)};
+  return u.kind == NestValue::Kind::compute ? body_range(nest, u) : Range{};
 }
 
 }  // namespace emend

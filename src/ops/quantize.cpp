@@ -191,6 +191,20 @@ NodeId qlinear_conv_expand(GraphBuilder& b, const Conv& a, Args args) {
   return requantized(b, sum, scale, args[6], args[7]);
 }
 
+// Products of dequantised operands, as integers: scales leave the sum, which is exact.
+NodeId dequantized_matmul_expand(GraphBuilder& b, const NoAttrs&, Args args) {
+  NodeId sum = b.op("matmul_integer", {args[0], args[3], args[2], args[5]});
+  NodeId scale = b.op("mul", {reshape(b, args[1], {}), per_column(b, args[4])});
+  return b.op("mul", {cast(b, sum, DType::f32), scale});
+}
+
+NodeId dequantized_conv_expand(GraphBuilder& b, const Conv& a, Args args) {
+  NodeId sum = b.op("conv_integer", {args[0], args[3], args[2], args[5]}, a);
+  size_t spatial = b.shape(args[0]).size() - 2;
+  NodeId scale = b.op("mul", {reshape(b, args[1], {}), per_channel(b, args[4], spatial)});
+  return b.op("mul", {cast(b, sum, DType::f32), scale});
+}
+
 // --- ONNX ---
 
 // The first opset whose (De)QuantizeLinear takes this quantised type, scale and granularity.
@@ -317,6 +331,30 @@ std::vector<NodeId> conv_like_raise(OnnxWriter& w, const char* type) {
       {{"strides", a.strides}, {"dilations", a.dilations}, {"pads", a.pads}, {"group", a.group}});
 }
 
+// Two dequantised operands and their product, as quantisers write them; the right one has scales
+// along an axis.
+std::vector<NodeId> dequantized_raise(OnnxWriter& w, const char* type, int64_t axis,
+                                      const std::vector<Attrs::Entry>& attributes) {
+  bool several = count(w.types[4].shape) > 1;
+  if (w.opset < (several ? 13 : 10)) return {};
+  std::vector<Attrs::Entry> along;
+  if (several) along.emplace_back("axis", axis);
+  NodeId x = w.emit("DequantizeLinear", {w.args[0], w.args[1], w.args[2]}).at(0);
+  NodeId y = w.emit("DequantizeLinear", {w.args[3], w.args[4], w.args[5]}, along).at(0);
+  return w.emit(type, {x, y}, attributes);
+}
+
+std::vector<NodeId> dequantized_matmul_raise(OnnxWriter& w) {
+  return dequantized_raise(w, "MatMul", w.types[3].rank() - 1, {});
+}
+
+std::vector<NodeId> dequantized_conv_raise(OnnxWriter& w) {
+  auto a = w.attrs.as<Conv>();
+  return dequantized_raise(
+      w, "Conv", 0,
+      {{"strides", a.strides}, {"dilations", a.dilations}, {"pads", a.pads}, {"group", a.group}});
+}
+
 }  // namespace
 
 std::vector<OpDef> quantize_ops() {
@@ -387,6 +425,21 @@ std::vector<OpDef> quantize_ops() {
                      .raise = [](OnnxWriter& w) { return conv_like_raise(w, "QLinearConv"); }}},
            .doc = "convolution of quantised operands (x, scale, zero, w, scale, zero, "
                   "result's scale and zero, i32 bias), quantised"}),
+      // Formed from products of dequantised operands, and written as such.
+      define<NoAttrs>({.name = "dequantized_matmul",
+                       .min_args = 6,
+                       .max_args = 6,
+                       .expand = dequantized_matmul_expand,
+                       .onnx = {{.type = "MatMul", .raise = dequantized_matmul_raise}},
+                       .doc = "matrix product of quantised operands (a, scale, zero, b, scale, "
+                              "zero), the right one's per tensor or column, in f32"}),
+      define<Conv>({.name = "dequantized_conv",
+                    .min_args = 6,
+                    .max_args = 6,
+                    .expand = dequantized_conv_expand,
+                    .onnx = {{.type = "Conv", .raise = dequantized_conv_raise}},
+                    .doc = "convolution of quantised operands (x, scale, zero, w, scale, zero), "
+                           "the weights' per tensor or filter, in f32"}),
   };
 }
 

@@ -242,6 +242,7 @@ std::string constant_text(double v, const std::string& type) {
     return whole == INT64_MIN ? "INT64_MIN" : str("((int64_t)", whole, ")");
   }
   if (type == "uint64_t") return str(number<uint64_t>(v), "u");
+  if (type == "int32_t") return str("((int32_t)", number<int64_t>(v), ")");
   if (std::isinf(v)) return v > 0 ? "INFINITY" : "(-INFINITY)";
   if (std::isnan(v)) return "NAN";
   std::string text = number_text(v);

@@ -181,8 +181,8 @@ int operation_count(const Scalar& s);
 bool is_argument(const Scalar& s, int index);  // the body that merely returns an operand
 bool is_product(const Scalar& s);              // arg(0) * arg(1)
 // Lines "T t1 = ...;" followed by the expression of the result. `type` is "float" or "double":
-// then the same text is valid C and CUDA; or "int64_t" or "uint64_t": then functions with the
-// suffixes _i and _u must be there. `prefix` names the temporaries.
+// then the same text is valid C and CUDA; or "int64_t" or "uint64_t": then functions with suffixes
+// _i and _u must be there; or "int32_t", without functions. `prefix` names the temporaries.
 struct CText {
   std::vector<std::string> statements;
   std::string result;

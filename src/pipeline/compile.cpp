@@ -302,6 +302,8 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   MachineRates rates = machine_rates(cache_folder());
   target.peak_flops = rates.flops * target.threads;
   target.bandwidth = rates.bytes * target.threads;
+  target.byte_dots = has_byte_dots();
+  target.bf16_dots = has_bf16_dots();
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   g = {};
   const Catalogue& catalogue = catalogue_here();

@@ -244,6 +244,8 @@ class Drawer {
     if (op == "softmax" && rank) {
       return Attrs({{"axis", rng_.between(0, static_cast<int64_t>(rank) - 1)}});
     }
+    if (op.ends_with("quantize_linear") && rank)
+      return Attrs({{"axis", axis_of(x, b_.shape(args[1]))}});
     if (op == "gemm") return Attrs({{"alpha", static_cast<double>(rng_.between(1, 3))}});
     if (op == "transpose") return Attrs({{"perm", shuffled(rank)}});
     if (op == "reshape") return Attrs({{"shape", refolded(x)}});
@@ -263,6 +265,15 @@ class Drawer {
     Dims out(n);
     for (int64_t& v : out) v = rng_.between(low, high);
     return out;
+  }
+
+  // A dimension with as many positions as there are scales; any if there is one scale.
+  int64_t axis_of(const Dims& x, const Dims& scales) {
+    Dims fitting;
+    for (size_t k = 0; k < x.size(); ++k) {
+      if (count(scales) == 1 || x[k] == count(scales)) fitting.push_back(static_cast<int64_t>(k));
+    }
+    return fitting.empty() ? 0 : rng_.pick(fitting);
   }
 
   Attrs conv_attrs(const Dims& x, const Dims& w) {

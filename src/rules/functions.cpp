@@ -314,6 +314,20 @@ Answer list(Facts a) {
   return AttrValue(out);
 }
 
+// Scales (or zero points) that are one number, or of an operand along its axis a[2] where that is
+// its dimension a[3].
+Answer scales_along(Facts a) {
+  if (count(shape(a[0])) == 1) return AttrValue(true);
+  int64_t rank = operand(a[1]).type->rank();
+  auto own = normal_axis(integer(a[2]), rank), wanted = normal_axis(integer(a[3]), rank);
+  return AttrValue(own && wanted && *own == *wanted && shape(a[0]).size() == 1);
+}
+
+Answer is_byte(Facts a) {
+  DType t = operand(a[0]).type->dtype;
+  return AttrValue(t == DType::u8 || t == DType::i8);
+}
+
 Answer is_negative(Facts a) {
   return AttrValue(integer(a[0]) < 0);
 }
@@ -355,6 +369,8 @@ std::vector<RuleFunction> make_table() {
       {"below", 2, 2, below, "pads that are smaller than the kernel everywhere"},
       {"last_axis", 2, 2, last_axis, "axes that are the operand's last alone"},
       {"is_f32", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::f32); }, "of dtype f32"},
+      {"byte", 1, 1, is_byte, "of dtype u8 or i8"},
+      {"scales_along", 4, 4, scales_along, "scales, operand, axis, k: one, or one per position of dimension k, which is the axis"},
       {"constant", 1, -1, constant, "known before the program runs"},
       {"positive", 1, 1, [](Facts a) -> Answer { return AttrValue(every_element(operand(a[0]), [](double v) { return v > 0; })); }, "a constant above zero everywhere"},
       {"single", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0])) == 1); }, "one element"},

@@ -79,8 +79,8 @@ Rule with_use(Rule r, Use use) {
 std::vector<Rule> make_table() {
   std::vector<Rule> all;
   std::set<std::string> names;
-  for (auto theme :
-       {algebra_rules, movement_rules, conv_rules, norm_rules, window_rules, merge_rules}) {
+  for (auto theme : {algebra_rules, movement_rules, conv_rules, norm_rules, window_rules,
+                     merge_rules, quantize_rules}) {
     for (Rule& r : theme()) {
       EMEND_ASSERT(names.insert(r.name).second, "two rules are called ", r.name);
       all.push_back(std::move(r));

@@ -67,5 +67,6 @@ std::vector<Rule> conv_rules();
 std::vector<Rule> merge_rules();
 std::vector<Rule> norm_rules();
 std::vector<Rule> window_rules();
+std::vector<Rule> quantize_rules();
 
 }  // namespace emend

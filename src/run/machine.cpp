@@ -114,6 +114,22 @@ int vector_bytes() {
   return 16;
 }
 
+bool has_byte_dots() {
+#if defined(__x86_64__)
+  return vector_bytes() == 64 && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+bool has_bf16_dots() {
+#if defined(__x86_64__)
+  return vector_bytes() == 64 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 MachineRates measured_rates() {
   return {rounded(flops_of_a_thread()), rounded(bytes_of_a_thread())};
 }

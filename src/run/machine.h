@@ -10,6 +10,9 @@ namespace emend {
 int vector_bytes();
 // Of the cache that all cores share; what most have where the system does not tell.
 size_t shared_cache_bytes();
+// Whether registers of that width have dot products of bytes, and of bf16.
+bool has_byte_dots();
+bool has_bf16_dots();
 
 // How fast one thread is, measured in some milliseconds the first time and kept in `folder`: the
 // estimates that choose kernels must not change from one start to the next. Rounded to steps of a

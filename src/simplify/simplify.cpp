@@ -39,6 +39,7 @@ struct State {
   const SimplifyOptions& options;
   std::vector<std::vector<const Rule*>> by_op;  // the enabled rules that may match at an operator
   bool fold, share, merge;
+  bool keeps_quantized;  // weights, for the rules that want them so
   FoldBudget budget;
   ConstantIndex constants;
   std::map<std::string, int> fired;
@@ -46,6 +47,7 @@ struct State {
 
   bool folds(const OpDef& def, const Type& result, Types operands) const {
     if (!fold || !is_foldable(def) || !budget.allows(result, operands)) return false;
+    if (keeps_quantized && def.name == "dequantize_linear") return false;
     if (def.kind != Kind::movement || !result.is_tensor()) return true;
     auto bytes = storage_bytes(result.dtype, static_cast<uint64_t>(emend::count(result.shape)));
     return bytes && *bytes < static_cast<uint64_t>(options.fold_moves_below);
@@ -304,6 +306,7 @@ Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* r
           .fold = enabled(options, "fold-constants"),
           .share = enabled(options, "common-subexpressions"),
           .merge = enabled(options, "merge-constants"),
+          .keeps_quantized = options.finish,
           .budget = FoldBudget(options.fold_bytes)};
   options.monitor.tell({"simplify", 0, 0, operator_count(g), "nodes"});
   Graph now = without_dead_nodes(with_simple_subgraphs(g, options, s));
@@ -311,6 +314,7 @@ Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* r
   use_rules(s, false);
   std::string stop_reason = sweep(now, s, rounds);
   if (options.finish && stop_reason == kFixedPoint) {
+    s.keeps_quantized = false;
     use_rules(s, true);
     stop_reason = sweep(now, s, rounds);
   }

@@ -28,6 +28,7 @@
 #include "ops/table.h"
 #include "pipeline/compile.h"
 #include "run/cpu.h"
+#include "run/machine.h"
 #include "run/repack.h"
 #include "text/text.h"
 
@@ -548,7 +549,111 @@ Graph loop_of(const Graph& layer, Rng& rng) {
   return o.graph;
 }
 
+// --- Products of bytes and of bf16 ---
+
+// Zero points as ONNX has them: none, one, or one per row or column; known ahead or not.
+NodeId zero_point(GraphBuilder& b, Rng& rng, const char* name, DType dtype, Dims several) {
+  bool one = several.empty() || rng.between(0, 1);
+  std::string called = str(rng.between(0, 1) ? "w" : "z", "_", name);
+  if (one && rng.between(0, 1))
+    return b.constant(Tensor::of_int(
+        rng.between(static_cast<int64_t>(lowest(dtype)), static_cast<int64_t>(highest(dtype))),
+        dtype));
+  return b.input(called, Type::tensor(dtype, one ? Dims{} : std::move(several)));
+}
+
+// What quantised models do with a sum: nothing, scales and a float, or scales and bytes again.
+NodeId scaled(GraphBuilder& b, Rng& rng, NodeId sum, Dims scales) {
+  if (rng.between(0, 3) == 0) return sum;
+  NodeId y = b.op("cast", {sum}, Attrs({{"to", DType::f32}}));
+  y = b.op(
+      "mul",
+      {y, b.op("mul", {b.input("w_scale", f32(std::move(scales))), b.scalar(1e-4, DType::f32)})});
+  if (rng.between(0, 1)) return y;
+  DType to = rng.between(0, 1) ? DType::u8 : DType::i8;
+  NodeId zero = b.constant(Tensor::of_int(rng.between(0, 100), to));
+  return b.op("quantize_linear", {y, b.scalar(0.01, DType::f32), zero}, Attrs({{"to", to}}));
+}
+
+DType some_byte(Rng& rng) {
+  return rng.between(0, 1) ? DType::u8 : DType::i8;
+}
+
+NodeId byte_matmul(GraphBuilder& b, Rng& rng) {
+  int64_t m = rng.between(1, 70), n = rng.between(1, 70), k = rng.between(4, 120);
+  if (rng.between(0, 1)) k = (k + 3) / 4 * 4;
+  if (rng.between(0, 9) == 0) k = 4 * rng.between(800, 1200);  // several passes
+  DType left = some_byte(rng), right = some_byte(rng);
+  auto operand = [&](const char* name, DType dtype, int64_t rows, int64_t columns) {
+    bool turned = rng.between(0, 2) == 0;
+    NodeId x =
+        b.input(name, Type::tensor(dtype, turned ? Dims{columns, rows} : Dims{rows, columns}));
+    return turned ? b.op("transpose", {x}, dims("perm", {1, 0})) : x;
+  };
+  std::vector<NodeId> args = {operand("x", left, m, k),
+                              operand(rng.between(0, 3) ? "w" : "z", right, k, n)};
+  int64_t zeros = rng.between(0, 3);
+  if (zeros > 0) args.push_back(zero_point(b, rng, "left", left, m > 1 ? Dims{m} : Dims{}));
+  if (zeros > 1) args.push_back(zero_point(b, rng, "right", right, n > 1 ? Dims{n} : Dims{}));
+  return scaled(b, rng, b.op("matmul_integer", args), {n});
+}
+
+NodeId byte_conv(GraphBuilder& b, Rng& rng) {
+  size_t rank = rng.between(0, 3) == 0 ? 1 : 2;
+  int64_t group = rng.between(0, 3) == 0 ? 2 : 1, c = group * rng.between(1, 20),
+          f = group * rng.between(1, 40);
+  Dims x{rng.between(1, 2), c}, w{f, c / group}, strides, dilations, pads(2 * rank);
+  for (size_t d = 0; d < rank; ++d) {
+    x.push_back(rng.between(6, rank == 1 ? 60 : 15));
+    w.push_back(rng.between(1, 4));
+    strides.push_back(rng.between(1, 2));
+    dilations.push_back(rng.between(1, 2));
+    for (size_t end : {0, 1}) pads[d + end * rank] = rng.between(0, 2);
+  }
+  DType left = some_byte(rng), right = some_byte(rng);
+  std::vector<NodeId> args = {b.input("x", Type::tensor(left, x)),
+                              b.input(rng.between(0, 3) ? "w" : "z", Type::tensor(right, w))};
+  int64_t zeros = rng.between(0, 3);
+  if (zeros > 0) args.push_back(zero_point(b, rng, "left", left, {}));
+  if (zeros > 1) args.push_back(zero_point(b, rng, "right", right, f > 1 ? Dims{f} : Dims{}));
+  NodeId sum = b.op(
+      "conv_integer", args,
+      Attrs({{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"group", group}}));
+  Dims scales(rank + 1, 1);
+  scales[0] = f;
+  return scaled(b, rng, sum, scales);
+}
+
+// Matrices and convolutions of bf16, sums in f32.
+NodeId bf16_products(GraphBuilder& b, Rng& rng) {
+  auto bf16 = [](Dims shape) { return Type::tensor(DType::bf16, std::move(shape)); };
+  const char* right = rng.between(0, 3) ? "w" : "z";
+  NodeId y;
+  if (rng.between(0, 2)) {
+    int64_t m = rng.between(1, 70), n = rng.between(1, 70), k = rng.between(4, 120);
+    NodeId x = b.input("x", bf16({m, k}));
+    bool turned = rng.between(0, 1);
+    NodeId w = b.input(right, bf16(turned ? Dims{n, k} : Dims{k, n}));
+    if (turned) w = b.op("transpose", {w}, dims("perm", {1, 0}));
+    y = b.op("matmul", {x, w});
+  } else {
+    int64_t c = rng.between(1, 20), r = rng.between(1, 3), pad = rng.between(0, 1);
+    NodeId x = b.input("x", bf16({1, c, rng.between(6, 15), rng.between(6, 15)}));
+    y = b.op("conv", {x, b.input(right, bf16({rng.between(1, 40), c, r, r}))},
+             Attrs({{"strides", Dims{1, 1}},
+                    {"dilations", Dims{1, 1}},
+                    {"pads", Dims(4, pad)},
+                    {"group", int64_t{1}}}));
+  }
+  return rng.between(0, 1) ? b.op("relu", {y}) : y;
+}
+
 using Family = NodeId (*)(GraphBuilder&, Rng&);
+
+bool has_dots(Family family) {
+  return family == Family(byte_matmul) || family == Family(byte_conv) ||
+         family == Family(bf16_products);
+}
 
 // Of families with a kernel of their own, its name.
 const char* own_kernel(Family family) {
@@ -593,6 +698,10 @@ Whole whole_of(const Graph& group, uint64_t seed) {
     int64_t first = std::min<int64_t>(below, 0), last = std::abs(below) - 1;
     int64_t products = is_weight(group, i) ? std::atoll(name.c_str() + 1) : 0;
     double size = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(products, 1)));
+    if (below == 100 && is_integer(t.dtype) && info(t.dtype).bits == 8) {
+      first = static_cast<int64_t>(lowest(t.dtype));
+      last = static_cast<int64_t>(highest(t.dtype));
+    }
     for (double& v : values) {
       v = is_float(t.dtype) ? size * rng.normal() : static_cast<double>(rng.between(first, last));
     }
@@ -781,6 +890,7 @@ struct Param {
   const char* name;
   Family family;
   int vector_bytes;
+  bool dots = false;  // with the instructions for products of bytes and bf16
 };
 
 // The best guess of every kernel and some that its estimate likes less.
@@ -841,6 +951,7 @@ class Kernels : public testing::TestWithParam<Param> {};
 TEST_P(Kernels, AgreeWithTheReference) {
   const Param& param = GetParam();
   Target target{.vector_bytes = param.vector_bytes, .threads = 2, .peak_flops = 2e11};
+  target.byte_dots = target.bf16_dots = param.dots;
   std::map<std::string, int> tried;
   constexpr int kTogether = 50;  // compiled at the same time
   for (int begin = 0; begin < cases(); begin += kTogether) {
@@ -874,6 +985,9 @@ TEST_P(Kernels, AgreeWithTheReference) {
   if (param.family == Family(matmul)) {
     EXPECT_GT(tried["strassen"], cases() / 8);
   }
+  if (has_dots(param.family)) {
+    EXPECT_GT(tried["contract"], cases() / 2);
+  }
 }
 
 #ifdef __SANITIZE_ADDRESS__
@@ -902,14 +1016,19 @@ std::vector<Param> params() {
           std::pair("leaves", Family(leaves)), std::pair("pool", Family(pool)),
           std::pair("views", Family(views)), std::pair("pointwise", Family(pointwise)),
           std::pair("gather", Family(gather)), std::pair("scan", Family(scan)),
-          std::pair("scatter", Family(scatter)), std::pair("recurrent", Family(recurrent))})
+          std::pair("scatter", Family(scatter)), std::pair("recurrent", Family(recurrent)),
+          std::pair("byte_matmul", Family(byte_matmul)), std::pair("byte_conv", Family(byte_conv)),
+          std::pair("bf16", Family(bf16_products))}) {
       all.push_back({name, family, vector_bytes});
+      if (vector_bytes == 64 && has_dots(family) && has_byte_dots() && has_bf16_dots())
+        all.push_back({name, family, vector_bytes, true});
+    }
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Kernels, testing::ValuesIn(params()), [](const auto& info) {
-  return str(info.param.name, "_", info.param.vector_bytes);
+  return str(info.param.name, "_", info.param.vector_bytes, info.param.dots ? "_dots" : "");
 });
 
 }  // namespace

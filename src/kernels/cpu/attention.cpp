@@ -92,8 +92,8 @@ double lane_work(const Attention& at) {
   double work = kPass;
   for (int v = 0; v < std::ssize(nest.values); ++v) {
     const NestValue& u = nest.values[static_cast<size_t>(v)];
-    bool of_tiles = v == at.scores.sum || v == product || v == at.scores.first.load ||
-                    v == at.scores.second.load;
+    bool of_tiles = v == at.scores.sum || v == product || v == at.scores.first.factor.load ||
+                    v == at.scores.second.factor.load;
     bool divided_later = at.numerator >= 0 && v == nest.stores[0].value;
     if (of_tiles || divided_later) continue;
     if (u.kind == NestValue::Kind::reduce) work += kPass;
@@ -202,7 +202,7 @@ class AttentionPrinter {
     if (divides_later()) names.divisors = "divisors";
     ContractPieces context = contract_pieces(at_.context, at_.context_group, p_.context, names);
     std::string text = declare_vector(p_.scores.width);
-    if (scores.turns || context.turns) text += print_turn(p_.scores.width);
+    if (scores.turns || context.turns) text += print_turn(p_.scores.arithmetic);
     text += scores.functions + context.functions;
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);

@@ -154,7 +154,8 @@ bool read_once(const Contraction& context, int p) {
   const auto& values = context.nest.values;
   auto reads = std::ranges::count_if(
       values, [&](const NestValue& v) { return v.kind == NestValue::Kind::load && v.buffer == p; });
-  int load = context.load(context.first).buffer == p ? context.first.load : context.second.load;
+  int load = context.load(context.first).buffer == p ? context.first.factor.load
+                                                     : context.second.factor.load;
   auto users = std::ranges::count_if(
       values, [&](const NestValue& v) { return std::ranges::find(v.args, load) != v.args.end(); });
   auto stored =
@@ -254,6 +255,7 @@ std::optional<Attention> attention_in(const Graph& group) {
   auto context = contraction_in(at.context_group);
   auto scores = rows_of_sums(at.scores_group);
   if (!context || !scores) return std::nullopt;
+  if (context->product != Product::f32 || scores->product != Product::f32) return std::nullopt;
   auto place = static_cast<int>(group.inputs.size());
   if (!read_once(*context, place) || !cut_alike(*scores, *context, place)) return std::nullopt;
   at.scores = std::move(*scores);

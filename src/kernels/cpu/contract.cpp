@@ -37,15 +37,22 @@ std::optional<NodeId> padded_operand(GraphBuilder& b, const Contraction& c, cons
   return b.op("pad", {x}, Attrs({{"pads", pads}}));
 }
 
-// From an operand to panels [batch, blocks, k, width], as a graph; none if it cannot be.
+// From an operand to panels [batch, blocks, k, width], as a graph; none if it cannot be. Narrow
+// factors stand in words: [batch, blocks, words of k, width, k's of a word].
 std::optional<Graph> panels(const Contraction& c, const Side& side, const Graph& group,
                             int64_t width) {
   int64_t all = blocks(side.extent, width);
+  int64_t per_word = factors_per_word(c.product), words = blocks(c.depth, per_word);
   GraphBuilder b;
-  auto padded = padded_operand(b, c, side, group, all * width, c.depth);
+  auto padded = padded_operand(b, c, side, group, all * width, words * per_word);
   if (!padded) return std::nullopt;
-  NodeId x = reshaped(b, *padded, {c.batches, all, width, c.depth});
-  b.output("y", b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 3, 2}}})));
+  if (per_word == 1) {
+    NodeId x = reshaped(b, *padded, {c.batches, all, width, c.depth});
+    b.output("y", b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 3, 2}}})));
+  } else {
+    NodeId x = reshaped(b, *padded, {c.batches, all, width, words, per_word});
+    b.output("y", b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 3, 2, 4}}})));
+  }
   return std::move(b).build();
 }
 
@@ -138,6 +145,8 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     const Side& scalar = swapped ? c->second : c->first;
     bool rows_ahead = swapped ? second_ahead : first_ahead;
     bool panels_ahead = swapped ? first_ahead : second_ahead;
+    // Bytes of both would have to change, and neither is packed by the kernel.
+    if (rows_ahead && panels_ahead && c->product == Product::bytes) continue;
     for (int64_t vectors : {1, 2, 3, 4}) {
       for (int64_t rows : {1, 2, 3, 4, 6, 7, 8, 10, 12, 13, 14, 16, 20, 24, 28}) {
         if (rows * vectors + vectors + 1 > registers || rows > scalar.extent) continue;

@@ -27,7 +27,7 @@ double ContractEstimate::seconds() const {
   double weights = 0;
   if (p_.panels_ahead) weights += real(p_.vector.extent);
   if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
-  double reading = 4 * weights * real(c_.batches * c_.depth) / target_.memory_bandwidth();
+  double reading = 4 * weights * real(c_.batches * p_.depth) / target_.memory_bandwidth();
   if (p_.config.strassen) reading *= kProducts / 4;
   // Both at once, but for a part; and one thread alone does not get all that memory gives.
   constexpr double kApart = 0.2;
@@ -43,10 +43,17 @@ double ContractEstimate::tile(int64_t rows, int64_t vectors) const {
   double sums = real(rows * vectors), loads = real(rows + vectors) / 2;
   double crowded = rows * vectors + vectors > 29 ? 1.06 : 1.0;
   double passes = std::ceil(real(p_.outer) / real(p_.step));
-  double each = std::max({sums * crowded * collisions(rows), kLatency, loads});
-  double depth = real(c_.depth) / real(p_.halves());
+  double each = std::max({sums * crowded * collisions(rows) * instructions(), kLatency, loads});
+  double depth = real(p_.depth) / real(p_.halves());
   double last = p_.config.strassen ? kUpdate * sums : sums;
   return depth * (each + kVector * real(vectors)) + passes * (kCall + last);
+}
+
+// Of a product of words.
+double ContractEstimate::instructions() const {
+  constexpr double kBytes = 4, kPairs = 2.5;
+  if (p_.arithmetic.plain() || p_.arithmetic.dots) return 1;
+  return c_.product == Product::bytes ? kBytes : kPairs;
 }
 
 // Rows that meet in the same sets of the first-level cache, of eight lines each, push one another
@@ -55,9 +62,9 @@ double ContractEstimate::collisions(int64_t rows) const {
   if (p_.rows != Rows::direct) return 1;
   constexpr int64_t kPointers = 10;  // that registers hold
   if (p_.pointers && rows > kPointers) return 1.7;
-  if (p_.k_step != 1) return 1.04;  // a new line for every k
+  if (p_.k_step * p_.unit != 4) return 1.04;  // a new line for every k
   constexpr int64_t kLineBytes = 64, kSetsBytes = 4096, kWays = 8;
-  int64_t apart = std::gcd(4 * p_.row_step, kSetsBytes);
+  int64_t apart = std::gcd(p_.unit * p_.row_step, kSetsBytes);
   int64_t sets = kSetsBytes / std::max(apart, kLineBytes);
   if (rows > kWays * sets) return 4;
   constexpr double kCrowded = 0.004;  // for every line more than half of a set
@@ -79,9 +86,11 @@ double ContractEstimate::products(int64_t rows, int64_t columns) const {
 double ContractEstimate::task(int64_t rows, int64_t columns) const {
   double work = products(rows, columns);
   // Panels come from far away, again for every task of other rows.
-  double again = (1 - 1 / real(p_.tasks_m)) * real(c_.depth * columns);
+  double again = (1 - 1 / real(p_.tasks_m)) * real(p_.depth * columns);
   if (p_.config.strassen) again *= kProducts / 4;
   if (p_.panels_ahead) work += far(p_.vector) * again;
+  if (p_.sums_columns()) work += real(blocks(columns, p_.nr)) * tile(1, p_.config.vectors);
+  if (p_.sums_rows()) work += real(rows * p_.depth) / 4;
   return work + far_rows(rows, columns) + epilogue(rows, columns);
 }
 
@@ -94,13 +103,13 @@ double ContractEstimate::sums_of_rows(int64_t rows) const {
 // An element of a constant that is read again: the last cache may not hold all of them.
 double ContractEstimate::far(const Side& side) const {
   constexpr double kShared = 0.02, kMemory = 0.3, kHeld = 16e6;  // bytes
-  return 4 * real(c_.batches * c_.depth * side.extent) > kHeld ? kMemory : kShared;
+  return 4 * real(c_.batches * p_.depth * side.extent) > kHeld ? kMemory : kShared;
 }
 
 // Rows that the second-level cache does not hold are read again for every panel.
 double ContractEstimate::far_rows(int64_t rows, int64_t columns) const {
   constexpr double kCached = 450e3, kWait = 0.01;  // bytes; per element
-  double elements = real(rows * c_.depth);
+  double elements = real(rows * p_.depth);
   if (p_.held || 4 * elements < kCached) return 0;
   double each = p_.rows == Rows::ahead ? far(p_.scalar) : kWait;
   return elements * real(blocks(columns, p_.nr)) * each;
@@ -144,19 +153,30 @@ double ContractEstimate::busiest_thread() const {
 }
 
 double ContractEstimate::packing() const {
-  constexpr double kTurn = 0.5, kCopy = 0.3, kRow = 0.6, kGather = 2;
+  constexpr double kTurn = 0.5, kRow = 0.6, kGather = 2;
   double work = 0;
   if (!p_.panels_ahead) {
-    bool neighbours = !p_.vector.iterators.empty() &&
-                      c_.nest.math.stride(c_.load(p_.vector).at, p_.vector.iterators.back()) == 1;
-    double each = neighbours ? kCopy : p_.turns_panels ? kTurn : kGather;
+    double each = p_.turns_panels ? kTurn : gathering(p_.vector);
     work += real(p_.vector.extent) * each * times(p_.rows_first(), p_.tasks_n, p_.tasks_m);
   }
   if (p_.rows == Rows::copied || p_.rows == Rows::packed) {
-    double each = p_.rows == Rows::copied ? kRow : kGather;
+    double each = p_.rows == Rows::copied      ? kRow
+                  : c_.product == Product::f32 ? kGather
+                                               : gathering(p_.scalar);
     work += real(p_.scalar.extent) * each * times(!p_.rows_first(), p_.tasks_m, p_.tasks_n);
   }
-  return work * real(c_.batches * c_.depth);
+  return work * real(c_.batches * p_.depth);
+}
+
+// A word of a panel: a row of it copied, or word by word, or put together from its factors.
+double ContractEstimate::gathering(const Side& side) const {
+  constexpr double kCopy = 0.3, kWord = 2, kCombined = 1.2, kFactor = 4;
+  const IndexMath& math = c_.nest.math;
+  const Linear& at = c_.load(side).at;
+  bool neighbours = !side.iterators.empty() && math.stride(at, side.iterators.back()) == 1;
+  if (c_.product == Product::f32) return neighbours ? kCopy : kWord;
+  if (!has_whole_words(c_)) return kFactor * real(p_.per_word);
+  return math.stride(at, c_.k.back()) == 1 ? 2 * kWord : kCombined * (neighbours ? 1 : 4);
 }
 
 // A side that is cut into `own` pieces per batch is packed once if what was packed is kept for

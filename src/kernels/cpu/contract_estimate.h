@@ -21,6 +21,7 @@ class ContractEstimate {
 
  private:
   double tile(int64_t rows, int64_t vectors) const;
+  double instructions() const;
   double collisions(int64_t rows) const;
   double task(int64_t rows, int64_t columns) const;
   double sums_of_rows(int64_t rows) const;
@@ -28,6 +29,7 @@ class ContractEstimate {
   double far_rows(int64_t rows, int64_t columns) const;
   double epilogue(int64_t rows, int64_t columns) const;
   double busiest_thread() const;
+  double gathering(const Side& side) const;
   double times(bool kept, int64_t own, int64_t other) const;
 
   const Contraction& c_;

@@ -48,21 +48,32 @@ int64_t padded_row(int64_t depth) {
   return (blocks(depth, kLineFloats) | 1) * kLineFloats;
 }
 
-// One stride along k, but for the outermost k, which is then taken one at a time.
+bool has_whole_words(const Contraction& c) {
+  return c.nest.math.extent(c.k.back()) % factors_per_word(c.product) == 0;
+}
+
+// One stride along k, but for the outermost k, which is then taken one at a time. Of words, the
+// factors must be neighbours.
 bool can_be_direct(const Contraction& c, const Side& s) {
-  return c.load(s).bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
+  bool words = c.product == Product::f32 || (has_whole_words(c) && k_stride(c, s) == 1);
+  return words && s.factor.bounds.empty() && (c.k.size() == 1 || c.k.size() == 2);
 }
 
 bool can_be_copied(const Contraction& c, const Side& s) {
-  return c.load(s).bounds.empty() && k_stride(c, s) == 1;
+  if (k_stride(c, s) != 1) return false;
+  if (c.product == Product::f32) return s.factor.bounds.empty();
+  // A run along the innermost k is copied or filled as a whole.
+  auto cut = [&](const Bound& b) { return c.nest.math.stride(b.at, c.k.back()) != 0; };
+  return (c.k.size() == 1 || has_whole_words(c)) && std::ranges::none_of(s.factor.bounds, cut);
 }
 
 bool can_be_summed(const Contraction& c, const Side& s) {
+  if (c.product != Product::f32) return false;
   int64_t step = 1;
   for (size_t i = c.k.size(); i-- > 0; step *= c.nest.math.extent(c.k[i])) {
     if (c.nest.math.stride(c.load(s).at, c.k[i]) != step) return false;
   }
-  return c.load(s).bounds.empty();
+  return s.factor.bounds.empty();
 }
 
 int64_t ContractPlan::sums_step() const {
@@ -74,7 +85,7 @@ void ContractPlan::cut(int64_t rows_, int64_t columns) {
   config.blocks_n = columns;
   tasks_m = blocks(blocks_m, rows_);
   tasks_n = blocks(blocks_n, columns);
-  held = rows == Rows::copied   ? task_rows() * row_step
+  held = rows == Rows::copied   ? task_rows() * row_step * unit / 4
          : rows == Rows::packed ? task_rows() * pass_depth()
          : rows == Rows::sums   ? task_rows() / 2 * row_step
                                 : 0;
@@ -89,6 +100,54 @@ void ContractPlan::give_rows(int64_t row_step_) {
   cut(config.blocks_m, config.blocks_n);
 }
 
+namespace {
+
+// The instruction multiplies an unsigned byte by a signed one: of two that are alike one is
+// flipped, rather a side that is packed anyhow.
+void choose_signs(ContractPlan& p, const Contraction& c, const Target& target) {
+  Arithmetic32& a = p.arithmetic;
+  a = {.product = c.product, .width = target.vector_bytes / 4};
+  a.dots = c.product == Product::bytes  ? target.byte_dots
+           : c.product == Product::bf16 ? target.bf16_dots
+                                        : false;
+  if (c.product != Product::bytes) return;
+  a.signed_rows = c.load(p.scalar).dtype == DType::i8;
+  a.signed_vectors = c.load(p.vector).dtype == DType::i8;
+  if (!a.dots || a.signed_rows != a.signed_vectors) return;
+  (p.panels_ahead ? p.flips_rows : p.flips_panels) = true;
+  a.signed_rows ^= p.flips_rows;
+  a.signed_vectors ^= p.flips_panels;
+}
+
+void choose_steps(ContractPlan& p, const Contraction& c) {
+  const int64_t bytes = 4 / p.per_word;  // of a factor
+  p.unit = c.product == Product::f32 ? 4 : 1;
+  p.row_step = 4 / p.unit;
+  p.k_step = p.mr * 4 / p.unit;
+  if (p.rows == Rows::direct) {
+    auto step = side_step(c, p.scalar);
+    p.pointers = !step;
+    p.row_step = step ? *step : *c.nest.math.stride(c.load(p.scalar).at, p.scalar.iterators.back());
+    p.row_step *= bytes / p.unit;
+    p.k_step = k_stride(c, p.scalar) * 4 / p.unit;
+  } else if (p.rows == Rows::copied) {
+    p.row_step = padded_row(p.pass_depth()) * 4 / p.unit;
+    p.k_step = 4 / p.unit;
+  } else if (p.rows == Rows::sums) {
+    p.row_step = padded_row(blocks(c.depth, 2));
+    p.k_step = 1;
+  }
+}
+
+bool turns_panels(const ContractPlan& p, const Contraction& c) {
+  if (p.panels_ahead || !p.vector.factor.bounds.empty() || !has_whole_words(c)) return false;
+  auto step = side_step(c, p.vector);
+  return step && *step != 1 && *step % p.per_word == 0 && k_stride(c, p.vector) == 1 &&
+         p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) / p.per_word >= p.width;
+}
+
+}  // namespace
+
 ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, bool panels_ahead,
                            bool rows_ahead, const Target& target) {
   ContractPlan p;
@@ -96,12 +155,15 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
   p.scalar = config.swapped ? c.second : c.first;
   p.vector = config.swapped ? c.first : c.second;
   p.panels_ahead = panels_ahead;
-  p.rows = config.strassen              ? Rows::sums
-           : rows_ahead                 ? Rows::ahead
-           : config.copied              ? Rows::copied
-           : can_be_direct(c, p.scalar) ? Rows::direct
-                                        : Rows::packed;
-  p.width = target.vector_bytes / 4;
+  choose_signs(p, c, target);
+  p.rows = config.strassen                               ? Rows::sums
+           : rows_ahead                                  ? Rows::ahead
+           : config.copied                               ? Rows::copied
+           : can_be_direct(c, p.scalar) && !p.flips_rows ? Rows::direct
+                                                         : Rows::packed;
+  p.per_word = factors_per_word(c.product);
+  p.depth = blocks(c.depth, p.per_word);
+  p.width = p.arithmetic.width;
   p.mr = config.rows * p.halves();
   p.nr = config.vectors * p.width * p.halves();
   p.blocks_m = blocks(p.scalar.extent, p.mr);
@@ -111,27 +173,13 @@ ContractPlan contract_plan(const Contraction& c, const ContractConfig& config, b
   p.step = p.outer;
   if (p.rows == Rows::direct && c.k.size() == 2) {
     p.step = 1;
-  } else if ((!panels_ahead || p.rows == Rows::packed) && c.depth > 2 * kDepth) {
-    p.step = std::max<int64_t>(1, kDepth / p.inner);
+  } else if ((!panels_ahead || p.rows == Rows::packed) && p.depth > 2 * kDepth &&
+             has_whole_words(c)) {
+    p.step = std::max<int64_t>(1, kDepth * p.per_word / p.inner);
   }
-  p.row_step = 1;
-  p.k_step = p.mr;
-  if (p.rows == Rows::direct) {
-    auto step = side_step(c, p.scalar);
-    p.pointers = !step;
-    p.row_step = step ? *step : *c.nest.math.stride(c.load(p.scalar).at, p.scalar.iterators.back());
-    p.k_step = k_stride(c, p.scalar);
-  } else if (p.rows == Rows::copied) {
-    p.row_step = padded_row(p.pass_depth());
-    p.k_step = 1;
-  } else if (p.rows == Rows::sums) {
-    p.row_step = padded_row(blocks(c.depth, 2));
-    p.k_step = 1;
-  }
+  choose_steps(p, c);
   p.cut(config.blocks_m, config.blocks_n);
-  p.turns_panels = !panels_ahead && c.load(p.vector).bounds.empty() && side_step(c, p.vector) &&
-                   *side_step(c, p.vector) != 1 && k_stride(c, p.vector) == 1 &&
-                   p.vector.extent >= p.width && c.nest.math.extent(c.k.back()) >= p.width;
+  p.turns_panels = turns_panels(p, c);
   p.along_scalar = runs_along(c, p.scalar, p.vector);
   return p;
 }

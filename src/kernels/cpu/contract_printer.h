@@ -25,7 +25,7 @@ struct ContractNames {
 struct ContractPieces {
   std::string functions;
   bool turns = false;                                    // print_turn is needed, too
-  std::vector<std::pair<std::string, int64_t>> buffers;  // by name, floats
+  std::vector<std::pair<std::string, int64_t>> buffers;  // by name, words
   std::string kept;
   std::string task;
 };

@@ -12,15 +12,54 @@ int64_t extent_of(const Nest& nest, const std::vector<int>& iterators) {
   return n;
 }
 
+int64_t factors_per_word(Product p) {
+  return p == Product::bytes ? 4 : p == Product::bf16 ? 2 : 1;
+}
+
 namespace {
 
-bool is_plain_factor(const Nest& nest, const NestValue& v) {
-  if (v.kind != NestValue::Kind::load || v.dtype != DType::f32 || v.outside != 0 || v.faults)
-    return false;
-  for (auto [a, coef] : v.at.terms) {
-    if (nest.math.atom(a).kind != Atom::Kind::iterator) return false;
+bool is_plain(const Nest& nest, const NestValue& load) {
+  if (load.outside != 0 || load.faults) return false;
+  return std::ranges::all_of(load.at.terms, [&](auto term) {
+    return nest.math.atom(term.first).kind == Atom::Kind::iterator;
+  });
+}
+
+std::optional<Product> product_of(DType first, DType second, const NestValue& sum) {
+  if (first == DType::f32 && second == DType::f32 && sum.work == DType::f32) return Product::f32;
+  if (first == DType::bf16 && second == DType::bf16 && sum.work == DType::f32) return Product::bf16;
+  bool bytes = info(first).bits == 8 && info(second).bits == 8 && is_integer(first) &&
+               is_integer(second) && sum.dtype == DType::i32;
+  return bytes ? std::optional(Product::bytes) : std::nullopt;
+}
+
+// Words of narrow factors are made along the innermost k: best one that fills whole words, and
+// along which factors are neighbours. Sums of integers do not ask for an order, and those of bf16
+// none that is better.
+void move_words_last(Contraction& c) {
+  auto worth = [&](int k) {
+    int64_t points = c.nest.math.extent(k) % factors_per_word(c.product) == 0 ? 4 : 0;
+    for (const Side* s : {&c.first, &c.second}) {
+      points += c.nest.math.stride(c.load(*s).at, k) == 1;
+      for (const Bound& b : s->factor.bounds) points -= c.nest.math.stride(b.at, k) != 0;
+    }
+    return points;
+  };
+  auto best = c.k.end();
+  for (auto k = c.k.begin(); k != c.k.end(); ++k) {
+    if (best == c.k.end() || worth(*k) >= worth(*best)) best = k;
   }
-  return true;
+  if (best != c.k.end()) std::rotate(best, best + 1, c.k.end());
+}
+
+// A zero point may differ from one row of its side to the next, but not along k.
+bool zero_is_fixed(const Contraction& c, const Side& own, const Side& other) {
+  if (own.factor.zero < 0) return true;
+  auto free = free_atoms(c.nest, own.factor.zero);
+  auto depends = [&](const std::vector<int>& iterators) {
+    return std::ranges::any_of(iterators, [&](int a) { return free[static_cast<size_t>(a)]; });
+  };
+  return !depends(c.k) && !depends(other.iterators);
 }
 
 }  // namespace
@@ -30,14 +69,19 @@ std::optional<Contraction> contraction_of(Nest nest, int sum_) {
   c.nest = std::move(nest);
   c.sum = sum_;
   const NestValue& sum = c.nest.values[static_cast<size_t>(c.sum)];
-  if (sum.reduce != Reduce::sum || sum.work != DType::f32) return std::nullopt;
+  if (sum.reduce != Reduce::sum) return std::nullopt;
   const NestValue& product = c.nest.values[static_cast<size_t>(sum.args[0])];
   if (product.kind != NestValue::Kind::compute || !is_product(product.body)) return std::nullopt;
-  c.first.load = product.args[0];
-  c.second.load = product.args[1];
-  if (!is_plain_factor(c.nest, c.load(c.first)) || !is_plain_factor(c.nest, c.load(c.second)))
-    return std::nullopt;
+  auto first = factor_of(c.nest, product.args[0]), second = factor_of(c.nest, product.args[1]);
+  if (!first || !second) return std::nullopt;
+  c.first.factor = std::move(*first);
+  c.second.factor = std::move(*second);
+  const NestValue &x = c.load(c.first), &y = c.load(c.second);
+  auto kind = product_of(x.dtype, y.dtype, sum);
+  if (!kind || !is_plain(c.nest, x) || !is_plain(c.nest, y)) return std::nullopt;
+  c.product = *kind;
   c.k = sum.over;
+  if (c.product != Product::f32) move_words_last(c);
   for (int a : c.nest.space) {
     bool in_first = c.nest.math.stride(c.load(c.first).at, a) != 0,
          in_second = c.nest.math.stride(c.load(c.second).at, a) != 0;
@@ -48,6 +92,8 @@ std::optional<Contraction> contraction_of(Nest nest, int sum_) {
         .push_back(a);
   }
   c.measure();
+  if (!zero_is_fixed(c, c.first, c.second) || !zero_is_fixed(c, c.second, c.first))
+    return std::nullopt;
   return c;
 }
 
@@ -68,6 +114,11 @@ std::optional<Contraction> contraction_in(const Graph& group) {
   }
   if (sum < 0) return std::nullopt;
   return contraction_of(std::move(*nest), sum);
+}
+
+std::optional<Contraction> f32_contraction_in(const Graph& group) {
+  auto c = contraction_in(group);
+  return c && c->product == Product::f32 ? std::move(c) : std::nullopt;
 }
 
 namespace {

@@ -236,7 +236,7 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
     Panels from = panels(p.matrix);
     int64_t parts = from.split ? p.gates : 1, vectors = sums_of_a_row(from, width_);
     TileShape shape = tile_of(rows(p), vectors, target_);
-    Tile t{.width = width_,
+    Tile t{.arithmetic = {.width = width_},
            .panel = vectors * width_,
            .row_step = p.row_step,
            .k_step = p.k_step,

@@ -301,14 +301,15 @@ std::string RowPrinter::compute(int v) {
       expression = index(u.at);
       break;
     case NestValue::Kind::compute:
-      expression = is_exp_of_distance(u) ? exp_of_distance(u, name) : body(u, name);
+      expression = is_exp_of_distance(u) ? exp_of_distance(u, name) : body(v, name);
       break;
     case NestValue::Kind::reduce:
       reduce(v, name);
       return name;
   }
   std::string& text = loops_.back().text;
-  text += str("const ", c_work(u.work), " ", name, " = ", expression, ";\n");
+  const std::string type = is_short(v) ? "int32_t" : c_work(u.work);
+  text += str("const ", type, " ", name, " = ", expression, ";\n");
   if (kept_.count(v) && keeps_ && in_lane_loop()) {
     text += str("row", v, "[", iterator_name(lane_), " - lo] = ", name, ";\n");
     newly_kept_.push_back(v);
@@ -372,18 +373,75 @@ std::string RowPrinter::exp_of_distance(const NestValue& u, const std::string& n
   return c_rounded(u.dtype, u.work, str(x, " < -87.f ? 0.f : ", name, "_p * ", name, "_n.f"));
 }
 
-std::string RowPrinter::body(const NestValue& u, const std::string& name) {
+// Whole numbers of at most 16 bits, whatever they are computed in.
+bool RowPrinter::is_narrow(int v) const {
+  DType t = value(v).dtype;
+  return is_integer(t) && info(t).bits <= 16;
+}
+
+// Whole numbers of at most 32 bits that need no more: sums and products of such wrap as they do in
+// 64 bits, and vectors hold twice as many.
+bool RowPrinter::is_short(int v) const {
+  const NestValue& u = value(v);
+  bool whole = u.work == DType::i64 && (is_narrow(v) || u.dtype == DType::i32);
+  if (!whole || u.kind == NestValue::Kind::load) return whole;
+  if (u.kind != NestValue::Kind::compute) return false;
+  return std::ranges::all_of(u.body.code, [](const Instr& i) {
+    bool number = i.fn == Fn::constant && std::abs(i.value) < 0x1p31;
+    return number || i.fn == Fn::arg || i.fn == Fn::add || i.fn == Fn::sub || i.fn == Fn::mul;
+  });
+}
+
+// A float that becomes a narrow number without leaving 32 bits on the way: as from 64 bits, what is
+// no number gives 0.
+bool RowPrinter::fits(int v) const {
+  if (!is_narrow(v) || value(v).work != DType::f32) return false;
+  auto [low, high] = body_range(nest_, value(v));
+  return low > -0x1p31 && high < 0x1p31;
+}
+
+// One value as another one's working type.
+std::string RowPrinter::converted(int from, int to) {
+  const NestValue &a = value(from), &u = value(to);
+  std::string x = use(from);
+  bool from_float = is_float(a.work), to_float = is_float(u.work);
+  if (from_float && !to_float && is_narrow(from)) return str("(int32_t)(", x, ")");
+  if (is_short(to) && !from_float) return str("(int32_t)(", x, ")");
+  return c_converted(a.work, u.work, x);
+}
+
+namespace {
+
+// Arguments that are numbers become constants of the body: an extreme with a constant is one
+// comparison, where others are branches that keep loops from being vectorised.
+NestValue with_numbers(const Nest& nest, NestValue u) {
+  if (u.work != DType::f32) return u;
+  for (Instr& i : u.body.code) {
+    if (i.fn != Fn::arg) continue;
+    const NestValue& a = nest.values[static_cast<size_t>(u.args[static_cast<size_t>(i.a)])];
+    bool number = a.kind == NestValue::Kind::compute && a.dtype == DType::f32 &&
+                  a.body.code.size() == 1 && a.body.code[0].fn == Fn::constant;
+    if (number) i = a.body.code[0];
+  }
+  return u;
+}
+
+}  // namespace
+
+std::string RowPrinter::body(int v, const std::string& name) {
+  const NestValue& u = value(v);
   std::vector<std::string> args;
-  for (int a : u.args) args.push_back(c_converted(value(a).work, u.work, use(a)));
-  Scalar whole = with_whole_comparisons(u, args);
-  CText c = c_text(whole, args, {}, c_work(u.work), name + "_");
+  for (int a : u.args) args.push_back(converted(a, v));
+  Scalar whole = with_whole_comparisons(with_numbers(nest_, u), args);
+  CText c = c_text(whole, args, {}, is_short(v) ? "int32_t" : c_work(u.work), name + "_");
   for (const std::string& s : c.statements) loops_.back().text += s + "\n";
+  if (fits(v)) return str("(float)(", c_storage(u.dtype), ")(int32_t)(", c.result, ")");
   return c_rounded(u.dtype, u.work, c.result);
 }
 
 // Comparisons of indices with numbers, which masks are made of, stay among integers: converted to
 // floats they made loops several times slower. Each becomes an argument of its own.
-Scalar RowPrinter::with_whole_comparisons(const NestValue& u, std::vector<std::string>& args) {
+Scalar RowPrinter::with_whole_comparisons(NestValue u, std::vector<std::string>& args) {
   Scalar body = u.body;
   if (!is_float(u.work)) return body;
   auto whole_text = [&](int32_t at) -> std::string {
@@ -535,8 +593,12 @@ bool RowPrinter::stands_alone(int v) const {
 void RowPrinter::store(const NestStore& s) {
   std::string x = use(s.value);
   DType stored = group_.type(group_.outputs[static_cast<size_t>(s.buffer)].node).dtype;
-  loops_.back().text +=
-      str("y", s.buffer, "[", index(s.at), "] = ", c_store(stored, value(s.value).work, x), ";\n");
+  const NestValue& u = value(s.value);
+  // What was rounded to a narrow type is within 32 bits.
+  bool narrow = is_float(u.work) && is_narrow(s.value) && u.dtype == stored;
+  std::string element =
+      narrow ? str("(", c_storage(stored), ")(int32_t)(", x, ")") : c_store(stored, u.work, x);
+  loops_.back().text += str("y", s.buffer, "[", index(s.at), "] = ", element, ";\n");
 }
 
 }  // namespace emend

@@ -63,10 +63,14 @@ class RowPrinter {
   bool named_by_data(const Bound& b) const;
   std::string load(int v);
   std::string clipped(const NestValue& reduction);
-  std::string body(const NestValue& u, const std::string& name);
+  bool is_short(int v) const;
+  bool is_narrow(int v) const;
+  bool fits(int v) const;
+  std::string converted(int from, int to);
+  std::string body(int v, const std::string& name);
   bool is_exp_of_distance(const NestValue& u) const;
   std::string exp_of_distance(const NestValue& u, const std::string& name);
-  Scalar with_whole_comparisons(const NestValue& u, std::vector<std::string>& args);
+  Scalar with_whole_comparisons(NestValue u, std::vector<std::string>& args);
   void reduce(int v, const std::string& name);
   void declare_kept();
   void prepare_rows(bool before_inner);

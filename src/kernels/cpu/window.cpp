@@ -185,7 +185,7 @@ std::vector<Bound> Window::row_bounds() const {
 
 std::optional<Window> window_in(const Graph& group, const std::vector<bool>& constant,
                                 int64_t width) {
-  auto c = contraction_in(group);
+  auto c = f32_contraction_in(group);
   if (!c || c->k.empty()) return std::nullopt;
   auto is_weights = [&](const Side& s) {
     std::vector<int> all = c->batch;

@@ -128,7 +128,7 @@ class WinogradPrinter {
     return print_tile({.name = "ENTRY_tile",
                        .rows = f_.rows,
                        .vectors = f_.vectors,
-                       .width = s_.width,
+                       .arithmetic = {.width = s_.width},
                        .panel = s_.panel,
                        .row_step = s_.v_row,
                        .k_step = 1,

@@ -65,7 +65,7 @@ std::optional<Correlation> correlation_of(const Contraction& c, bool swapped) {
 }  // namespace
 
 std::optional<Correlation> correlation_in(const Graph& group) {
-  auto c = contraction_in(group);
+  auto c = f32_contraction_in(group);
   if (!c || c->batches != 1) return std::nullopt;
   auto r = correlation_of(*c, false);
   return r ? r : correlation_of(*c, true);
