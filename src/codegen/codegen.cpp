@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/in_place.h"
 #include "codegen/memory_plan.h"
+#include "codegen/parts.h"
 #include "codegen/repacking.h"
 #include "kernels/group.h"
 #include "ops/evaluate.h"
@@ -23,7 +23,11 @@ bool is_plain(const Type& t) {
 class Assembler {
  public:
   Assembler(const Graph& g, const Plan& plan, const Catalogue& catalogue, const Target& target)
-      : g_(g), plan_(plan), catalogue_(catalogue), target_(target) {}
+      : g_(g),
+        plan_(plan),
+        catalogue_(catalogue),
+        target_(target),
+        parts_(parts_in(g, plan, catalogue)) {}
 
   Program assemble() && {
     p_.graph = g_;
@@ -32,11 +36,10 @@ class Assembler {
           {.place = Buffer::Place::input, .type = g_.type(i.node), .index = p_.inputs.size()}));
       buffers_[{i.node, {}}] = p_.inputs.back();
     }
-    find_parts();
     for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
       const NodeGroup& group = plan_.partition.groups[k];
       size_t first = p_.steps.size();
-      if (wholes_.count(k)) continue;  // its parts have been written where they belong
+      if (parts_.wholes.count(k)) continue;  // its parts have been written where they belong
       group.host ? host_step(group) : launch(group, plan_.choices[k]);
       for (size_t s = first; s < p_.steps.size(); ++s) p_.steps[s].group = k;
     }
@@ -99,71 +102,9 @@ class Assembler {
     return at;
   }
 
-  // ---- concatenations whose operands are written in place
-
-  // A value, and where it lies in the concatenation that alone reads it.
-  struct Part {
-    NodeId whole;
-    Layout layout;    // of the whole
-    size_t from = 0;  // bytes
-  };
-
-  // What the choice for a group stores a value by, if its results may lie anywhere.
-  std::optional<Layout> stored_freely(size_t k, NodeId n) const {
-    const NodeGroup& group = plan_.partition.groups[k];
-    const Candidate& c = plan_.choices[k];
-    if (group.host || !kernel_named(catalogue_, c.kernel).stores_anywhere) return std::nullopt;
-    auto stored = outlined(g_, group).stores;
-    auto at = std::ranges::find(stored, n);
-    if (at == stored.end()) return std::nullopt;
-    return c.layouts.store(static_cast<size_t>(at - stored.begin()));
-  }
-
-  // A group that only concatenates, of values that nothing else reads and that kernels can put
-  // where they belong, is no step.
-  void find_parts() {
-    auto uses = use_counts(g_);
-    std::map<NodeId, size_t> maker;
-    for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
-      for (NodeId n : plan_.partition.groups[k].nodes) maker[n] = k;
-    }
-    for (size_t k = 0; k < plan_.partition.groups.size(); ++k) {
-      const NodeGroup& group = plan_.partition.groups[k];
-      if (group.host || group.nodes.size() != 1) continue;
-      NodeId whole = group.nodes[0];
-      const Node& node = g_.nodes[whole];
-      bool given_away = std::ranges::any_of(
-          g_.outputs, [&](const GraphOutput& o) { return storage_of(g_, o.node) == whole; });
-      if (op_def(node).name != "concat" || given_away) continue;
-      const Layout& layout = plan_.choices[k].layouts.store(0);
-      std::map<NodeId, Part> parts;
-      Dims stored = stored_shape(g_.type(whole).shape, layout);
-      Dims strides = row_major_strides(stored);
-      auto axis = static_cast<size_t>(node.attrs.get<int64_t>("axis"));
-      auto place =
-          layout.order.empty()
-              ? axis
-              : static_cast<size_t>(std::ranges::find(layout.order, axis) - layout.order.begin());
-      size_t from = 0;
-      bool all = true;
-      for (NodeId a : node.args) {
-        auto m = maker.find(a);
-        all = m != maker.end() && !wholes_.count(m->second) && uses[a] == 1 &&
-              stored_freely(m->second, a) == layout;
-        if (!all) break;
-        parts[a] = {whole, layout, from};
-        auto elements = g_.type(a).shape[axis] * strides[place];
-        from += storage_bytes(g_.type(a).dtype, static_cast<uint64_t>(elements)).value_or(0);
-      }
-      if (!all) continue;
-      parts_.merge(parts);
-      wholes_.insert(k);
-    }
-  }
-
   // The buffer of a part; its candidate is told the strides that it has there.
   BufferId store_part(const Part& part, const Type& type, Layout& written) {
-    written.strides = row_major_strides(stored_shape(g_.type(part.whole).shape, part.layout));
+    written.strides = part.strides;
     auto whole = buffers_.find({part.whole, part.layout});
     BufferId in = whole != buffers_.end() ? whole->second : store(part.whole, part.layout);
     return make({.place = Buffer::Place::arena, .type = type, .whole = in, .from = part.from});
@@ -202,8 +143,8 @@ class Assembler {
     c.layouts.stores.resize(o.stores.size());
     std::vector<BufferId> parts(o.stores.size());
     for (size_t i = 0; i < o.stores.size(); ++i) {
-      auto part = parts_.find(o.stores[i]);
-      if (part == parts_.end()) continue;
+      auto part = parts_.of.find(o.stores[i]);
+      if (part == parts_.of.end()) continue;
       parts[i] = store_part(part->second, g_.type(part->first), c.layouts.stores[i]);
     }
     Step s = launch_of(o.graph, c);
@@ -329,12 +270,11 @@ class Assembler {
   const Plan& plan_;
   const Catalogue& catalogue_;
   const Target& target_;
+  const Parts parts_;
   Program p_;
   std::map<std::pair<NodeId, Layout>, BufferId> buffers_;  // by storage
   std::map<std::pair<NodeId, uint64_t>, BufferId> packed_;
   std::map<std::string, size_t> kernels_;
-  std::map<NodeId, Part> parts_;
-  std::set<size_t> wholes_;  // groups that are no steps
   std::map<std::pair<uint64_t, size_t>, bool> overwrites_;
 };
 

@@ -312,7 +312,12 @@ double GroupPrices::price_alone(NodeId n) const {
 }
 
 std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
-  if (group.host || is_sequential(g_, group)) return price_alone(group.nodes[0]);
+  if (group.host) return price_alone(group.nodes[0]);
+  if (is_sequential(g_, group)) {
+    // Views of its matrices may stand before it.
+    auto own = std::ranges::find_if(group.nodes, [&](NodeId n) { return is_sequential(g_, n); });
+    return price_alone(*own);
+  }
   auto [it, unknown] = known_.try_emplace({group.nodes, group.stores});
   if (unknown) it->second = fresh(group);
   return it->second;

@@ -99,4 +99,7 @@ Range body_range(const Nest& nest, const NestValue& u);
 double operation_count(const Nest& nest);
 std::string to_text(const Nest& nest);
 
+// e^(x - max x), f32, the maximum being taken along the row.
+bool is_exp_of_distance(const Nest& nest, const NestValue& u);
+
 }  // namespace emend

@@ -181,14 +181,9 @@ double NestPoints::stored(const NestStore& store, std::span<const int64_t> point
   return value(store.value).real;
 }
 
-int64_t NestPoints::place(const NestStore& store, std::span<const int64_t> point) const {
-  int64_t n = store.at.constant;
-  for (auto [a, coef] : store.at.terms) {
-    for (size_t k = 0; k < nest_.space.size(); ++k) {
-      if (nest_.space[k] == a) n += coef * point[k];
-    }
-  }
-  return n;
+int64_t NestPoints::place(const NestStore& store, std::span<const int64_t> point) {
+  set_point(point);
+  return index(store.at);
 }
 
 }  // namespace emend

@@ -20,7 +20,7 @@ class NestPoints {
   // What a store writes at a point of the space.
   double stored(const NestStore& store, std::span<const int64_t> point);
   // Where it writes it: the element's number.
-  int64_t place(const NestStore& store, std::span<const int64_t> point) const;
+  int64_t place(const NestStore& store, std::span<const int64_t> point);
 
  private:
   struct Number {

@@ -263,10 +263,10 @@ Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Ta
   std::vector<RacedPlan> plans{{"chosen", chosen}};
   Partition single = fuse(plain, {.fuse = false, .target = target});
   Partition apart = options.fuse ? fuse(plain, {.target = target}) : single;
+  choose.price = nullptr;  // only for what is in the chosen plan they are all known
   if (apart != chosen.partition) {
     plans.push_back({"apart", select(plain, std::move(apart), catalogue, target, choose)});
   }
-  choose.price = nullptr;  // only for what is in the chosen plan they are all known
   if (onednn_state().loaded) {
     plans.push_back(
         {"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});

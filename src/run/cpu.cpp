@@ -471,6 +471,7 @@ size_t CpuProgram::code_bytes() const {
 
 // Not the least: a thread that leaves one meeting late finds the next step half done by the others.
 std::vector<double> CpuProgram::step_seconds(std::span<const Value> inputs, int runs) const {
+  EMEND_ASSERT(runs > 0);
   std::vector<double> all(program().steps.size()), seconds(all.size());
   std::vector<std::vector<double>> of_step(all.size());
   for (int r = 0; r < runs; ++r) {

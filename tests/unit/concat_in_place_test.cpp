@@ -28,10 +28,15 @@ class Net {
     ++weights_;
     return b_.constant(t);
   }
-  NodeId relu(NodeId n) { return b_.op("relu", {n}); }
-  NodeId product(NodeId n, int64_t from, int64_t to) {
-    return relu(b_.op("matmul", {n, constant({from, to})}));
+  NodeId op(const char* name, NodeId n) { return b_.op(name, {n}); }
+  NodeId relu(NodeId n) { return op("relu", n); }
+  NodeId reshape(NodeId n, Dims shape) {
+    return b_.op("reshape", {n}, Attrs({{"shape", std::move(shape)}}));
   }
+  NodeId matmul(NodeId n, int64_t from, int64_t to) {
+    return b_.op("matmul", {n, constant({from, to})});
+  }
+  NodeId product(NodeId n, int64_t from, int64_t to) { return relu(matmul(n, from, to)); }
   NodeId convolution(NodeId n, int64_t from, int64_t to, int64_t window) {
     int64_t pad = window / 2;
     return relu(b_.op("conv", {n, constant({to, from, window, window})},
@@ -96,6 +101,27 @@ TEST(ConcatInPlace, ChannelsOfConvolutionsLastInMemory) {
   EXPECT_EQ(copies_in(net.result(net.convolution(both, 100, 32, 3))), 0);
 }
 
+TEST(ConcatInPlace, ABatchOfConvolutions) {
+  Net net({3, 32, 9, 7});
+  NodeId both =
+      net.concat({net.convolution(net.x(), 32, 17, 3), net.convolution(net.x(), 32, 1, 1)}, 1);
+  copies_in(net.result(net.convolution(both, 18, 16, 3)));
+}
+
+// Rows of the product are no rows of the result: its loops would have to be cut anew.
+TEST(ConcatInPlace, ProductsUnderAnotherShape) {
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{72, 48}, {36, 96}, {24, 144}}) {
+    for (const char* then : {"sigmoid", "relu", "exp"}) {
+      Net net({48, 64});
+      auto branch = [&] {
+        return net.op(then, net.reshape(net.matmul(net.x(), 64, 72), {rows, columns}));
+      };
+      NodeId a = branch(), b = branch();
+      copies_in(net.result(net.product(net.concat({a, b}, 1), 2 * columns, 32)));
+    }
+  }
+}
+
 TEST(ConcatInPlace, WhatOthersReadTooIsCopied) {
   Net net({27, 40});
   NodeId a = net.product(net.x(), 40, 48), b = net.product(net.x(), 40, 16);
@@ -114,7 +140,7 @@ TEST(ConcatInPlace, OneInTheOther) {
   Net net({27, 40});
   NodeId inner = net.concat({net.product(net.x(), 40, 48), net.product(net.x(), 40, 16)}, 1);
   NodeId outer = net.concat({inner, net.product(net.x(), 40, 32)}, 1);
-  EXPECT_LE(copies_in(net.result(net.product(outer, 96, 32))), 1);
+  EXPECT_EQ(copies_in(net.result(net.product(outer, 96, 32))), 1);
 }
 
 }  // namespace

@@ -221,8 +221,9 @@ void align(Attention& at, const std::map<int, int>& same) {
   at.context.measure();
 }
 
-// Exponentials are never negative, so that sums of them are zero or infinite, or no numbers, only
-// where all that is divided by them is no number either.
+// Exponentials of distances from the maximum are never above one, and one somewhere: neither their
+// sum nor what is multiplied by them overflows where dividing first would not, but for values near
+// the largest number there is.
 void find_division(Attention& at) {
   const Nest& nest = at.scores.nest;
   auto value = [&](int v) -> const NestValue& { return nest.values[static_cast<size_t>(v)]; };
@@ -232,8 +233,8 @@ void find_division(Attention& at) {
   const NestValue &e = value(p.args[0]), &total = value(p.args[1]);
   bool sums = total.kind == NestValue::Kind::reduce && total.reduce == Reduce::sum &&
               total.args[0] == p.args[0] && total.work == DType::f32;
-  bool exponential = e.kind == NestValue::Kind::compute && !e.body.code.empty() &&
-                     e.body.code.back().fn == Fn::exp && e.dtype == DType::f32;
+  bool exponential =
+      e.kind == NestValue::Kind::compute && e.dtype == DType::f32 && is_exp_of_distance(nest, e);
   if (!divides || !sums || !exponential) return;
   at.numerator = p.args[0];
   at.divisor = p.args[1];

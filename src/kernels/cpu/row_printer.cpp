@@ -301,7 +301,7 @@ std::string RowPrinter::compute(int v) {
       expression = index(u.at);
       break;
     case NestValue::Kind::compute:
-      expression = is_exp_of_distance(u) ? exp_of_distance(u, name) : body(v, name);
+      expression = is_exp_of_distance(nest_, u) ? exp_of_distance(u, name) : body(v, name);
       break;
     case NestValue::Kind::reduce:
       reduce(v, name);
@@ -354,17 +354,9 @@ std::string RowPrinter::load(int v) {
 }
 
 // e^(a - the largest a): what softmax is made of.
-bool RowPrinter::is_exp_of_distance(const NestValue& u) const {
-  if (u.work != DType::f32 || u.body != call(Fn::exp, arg(0))) return false;
-  const NestValue& distance = value(u.args[0]);
-  if (distance.work != DType::f32 || distance.body != arg(0) - arg(1)) return false;
-  const NestValue& most = value(distance.args[1]);
-  return most.kind == NestValue::Kind::reduce && most.reduce == Reduce::max &&
-         most.args[0] == distance.args[0];
-}
-
-// Never above one, and one somewhere: nothing overflows, and what is no normal number is as good as
-// zero beside that one. So a factor of two to some power is put together in one step, not two.
+// Never above one, and one somewhere in its row: nothing overflows, and what is no normal number is
+// as good as zero beside that one in every sum over the row. So a factor of two to some power is
+// put together in one step, not two.
 std::string RowPrinter::exp_of_distance(const NestValue& u, const std::string& name) {
   std::string x = use(u.args[0]);
   loops_.back().text +=

@@ -68,7 +68,6 @@ class RowPrinter {
   bool fits(int v) const;
   std::string converted(int from, int to);
   std::string body(int v, const std::string& name);
-  bool is_exp_of_distance(const NestValue& u) const;
   std::string exp_of_distance(const NestValue& u, const std::string& name);
   Scalar with_whole_comparisons(NestValue u, std::vector<std::string>& args);
   void reduce(int v, const std::string& name);
