@@ -164,15 +164,16 @@ Range known_range(const Nest& nest, int value) {
   const NestValue& u = nest.values[static_cast<size_t>(value)];
   if (is_integer(u.dtype) && info(u.dtype).bits <= 16) return {lowest(u.dtype), highest(u.dtype)};
   return u.kind == NestValue::Kind::compute ? body_range(nest, u) : Range{};
+}
 
-  bool is_exp_of_distance(const Nest& nest, const NestValue& u) {
-    auto value = [&](int v) -> const NestValue& { return nest.values[static_cast<size_t>(v)]; };
-    if (u.work != DType::f32 || u.body != call(Fn::exp, arg(0))) return false;
-    const NestValue& distance = value(u.args[0]);
-    if (distance.work != DType::f32 || distance.body != arg(0) - arg(1)) return false;
-    const NestValue& most = value(distance.args[1]);
-    return most.kind == NestValue::Kind::reduce && most.reduce == Reduce::max &&
-           most.args[0] == distance.args[0];
-  }
+bool is_exp_of_distance(const Nest& nest, const NestValue& u) {
+  auto value = [&](int v) -> const NestValue& { return nest.values[static_cast<size_t>(v)]; };
+  if (u.work != DType::f32 || u.body != call(Fn::exp, arg(0))) return false;
+  const NestValue& distance = value(u.args[0]);
+  if (distance.work != DType::f32 || distance.body != arg(0) - arg(1)) return false;
+  const NestValue& most = value(distance.args[1]);
+  return most.kind == NestValue::Kind::reduce && most.reduce == Reduce::max &&
+         most.args[0] == distance.args[0];
+}
 
 }  // namespace emend
