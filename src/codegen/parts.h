@@ -6,7 +6,7 @@
 #include <set>
 
 #include "kernels/kernel.h"
-#include "select/select.h"
+#include "kernels/plan.h"
 
 namespace emend {
 
