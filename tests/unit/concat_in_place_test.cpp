@@ -122,6 +122,23 @@ TEST(ConcatInPlace, ProductsUnderAnotherShape) {
   }
 }
 
+TEST(ConcatInPlace, RandomBranchesAlongRandomAxes) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    int64_t channels = 8 * rng.between(1, 5), axis = rng.between(1, 3), same = rng.between(1, 40);
+    Net net({rng.between(1, 2), channels, rng.between(4, 12), rng.between(4, 12)});
+    std::vector<NodeId> branches;
+    int64_t joined = 0;
+    for (int64_t b = rng.between(2, 4); b > 0; --b) {
+      int64_t maps = axis == 1 ? rng.between(1, 40) : same;
+      joined = axis == 1 ? joined + maps : maps;
+      branches.push_back(net.convolution(net.x(), channels, maps, 2 * rng.between(0, 1) + 1));
+    }
+    copies_in(net.result(net.convolution(net.concat(branches, axis), joined, 24, 3)));
+  }
+}
+
 TEST(ConcatInPlace, WhatOthersReadTooIsCopied) {
   Net net({27, 40});
   NodeId a = net.product(net.x(), 40, 48), b = net.product(net.x(), 40, 16);
