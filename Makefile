@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench bench-kernels bench-memory install asan format check-format clean help
+.PHONY: build demo test bench bench-kernels bench-quantized bench-memory install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -32,6 +32,10 @@ bench: build  ## race the zoo against onnxruntime, openvino and torch.compile (s
 bench-kernels: build  ## race single kernels against onnxruntime and openvino (some: KERNELS="3x3 product"; ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/kernels.py $(KERNELS) $(ARGS)
+
+bench-quantized: build  ## race models in eight bits against onnxruntime and openvino (ARGS=--help)
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/quantized.py $(ARGS)
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)
