@@ -10,8 +10,12 @@ bool is_byte(DType t) {
 }
 
 bool is_difference(const Scalar& s) {
-  return s.code.size() == 3 && s.code[2].fn == Fn::sub && s.code[0].fn == Fn::arg &&
-         s.code[1].fn == Fn::arg && s.code[s.code[2].a].a == 0 && s.code[s.code[2].b].a == 1;
+  if (s.code.size() != 3 || s.code[2].fn != Fn::sub) return false;
+  auto reads = [&](int32_t at, int32_t argument) {
+    const Instr& i = s.code[static_cast<size_t>(at)];
+    return i.fn == Fn::arg && i.a == argument;
+  };
+  return reads(s.code[2].a, 0) && reads(s.code[2].b, 1);
 }
 
 const NestValue& at(const Nest& nest, int v) {
