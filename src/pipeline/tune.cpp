@@ -1,10 +1,10 @@
 #include "pipeline/tune.h"
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -12,6 +12,7 @@
 #include "kernels/cpu/c_code.h"
 #include "ops/build.h"
 #include "run/machine.h"
+#include "run/measure.h"
 
 namespace emend {
 namespace {
@@ -106,6 +107,7 @@ class Surroundings {
 // The lower quartile: a least time favours a thread that came late and found half the work done.
 double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs,
                      const TuneOptions& options, Surroundings& surroundings) {
+  EMEND_ASSERT(options.runs > 0);
   const auto& steps = program.program().steps;
   std::vector<double> times;
   double spent = 0;
@@ -120,9 +122,7 @@ double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs
     if (r > 0 || options.runs == 1) times.push_back(own);  // the first one packs weights
     spent += took.count();
   }
-  auto quarter = times.begin() + static_cast<long>(times.size() / 4);
-  std::nth_element(times.begin(), quarter, times.end());
-  return *quarter;
+  return quantile(std::move(times), 0.25);
 }
 
 }  // namespace

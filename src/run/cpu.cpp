@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
+#include "run/measure.h"
 #include "run/onednn.h"
 #include "run/pages.h"
 #include "run/thread_pool.h"
@@ -478,11 +479,7 @@ std::vector<double> CpuProgram::step_seconds(std::span<const Value> inputs, int 
     impl_->run(inputs, {.seconds = &all});
     for (size_t s = 0; s < all.size(); ++s) of_step[s].push_back(all[s]);
   }
-  for (size_t s = 0; s < all.size(); ++s) {
-    auto quarter = of_step[s].begin() + runs / 4;
-    std::nth_element(of_step[s].begin(), quarter, of_step[s].end());
-    seconds[s] = *quarter;
-  }
+  for (size_t s = 0; s < all.size(); ++s) seconds[s] = quantile(std::move(of_step[s]), 0.25);
   return seconds;
 }
 

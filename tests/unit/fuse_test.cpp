@@ -41,7 +41,17 @@ void check_group(const Graph& g, const NodeGroup& group, const std::set<NodeId>&
     nuclei += role == Role::contraction || role == Role::window;
     reductions += role == Role::reduction;
   }
-  if (is_sequential(g, group)) return;
+  if (is_sequential(g, group)) {
+    // The loop, views of what it captures, and its results.
+    for (NodeId n : group.nodes) {
+      if (is_sequential(g, n)) ++nuclei;
+      bool beside =
+          g.nodes[n].op == kGetOp || is_renaming(g, n) || op_def(g.nodes[n]).kind == Kind::movement;
+      EXPECT_TRUE(is_sequential(g, n) || beside) << op_def(g.nodes[n]).name;
+    }
+    EXPECT_EQ(nuclei, 1);
+    return;
+  }
   if (group.host) {
     EXPECT_EQ(group.nodes.size(), 1u);
     return;

@@ -353,7 +353,6 @@ std::string RowPrinter::load(int v) {
   return str(condition, " ? ", element, " : ", outside);
 }
 
-// e^(a - the largest a): what softmax is made of.
 // Never above one, and one somewhere in its row: nothing overflows, and what is no normal number is
 // as good as zero beside that one in every sum over the row. So a factor of two to some power is
 // put together in one step, not two.
