@@ -5,10 +5,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "ops/fold.h"
 #include "ops/table.h"
 #include "ops/verify.h"
 #include "rules/match.h"
-#include "simplify/constants.h"
 
 namespace emend {
 namespace {

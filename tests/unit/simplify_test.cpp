@@ -5,7 +5,7 @@
 #include "ops/build.h"
 #include "ops/control.h"
 #include "ops/evaluate.h"
-#include "simplify/constants.h"
+#include "ops/fold.h"
 #include "text/text.h"
 
 namespace emend {

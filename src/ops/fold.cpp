@@ -1,4 +1,4 @@
-#include "simplify/constants.h"
+#include "ops/fold.h"
 
 #include <algorithm>
 
