@@ -30,12 +30,12 @@ std::vector<Rule> algebra_rules() {
       always("or-same",  "(logical_or ?x ?x)",  "?x", {"(boolean ?x)"}, "x:bool[a,b]"),
 
       // Constants gather at one place: what can be computed beforehand is.
-      always("sub-constant", "(sub ?x ?c)",       "(add ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
-      always("neg-mul",      "(neg (mul ?x ?c))", "(mul ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
-      always("mul-neg",      "(mul (neg ?x) ?c)", "(mul ?x (neg ?c))", {"(constant ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
-      reassociating(always("add-constants", "(add (add ?x ?a) ?b)", "(add ?x (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
-      reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
-      reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(constant ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      always("sub-constant", "(sub ?x ?c)",       "(add ?x (neg ?c))", {"(weights ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      always("neg-mul",      "(neg (mul ?x ?c))", "(mul ?x (neg ?c))", {"(weights ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      always("mul-neg",      "(mul (neg ?x) ?c)", "(mul ?x (neg ?c))", {"(weights ?c)", "(floating ?c)"}, "x:[a,b] c:~[a,b]"),
+      reassociating(always("add-constants", "(add (add ?x ?a) ?b)", "(add ?x (add ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
+      reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
 
       // What exporters spell out, in the orders they do.
       reassociating(always("gelu-half-last",      "(mul (mul ?x " + erf + ") 0.5)",     "(gelu ?x)")),

@@ -66,10 +66,11 @@ Verdict compare(const Rule& rule, const Pattern& rhs, const Instance& drawn, Ari
                     auto it = input_of.find(NodeId(t.value));
                     return it == input_of.end() ? nullptr : &values[it->second];
                   }};
-  const Type type = b.type(instance.left);
+  std::vector<Type> types;
+  for (NodeId root : instance.left) types.push_back(b.type(root));
   Rule twin = rule;
   twin.rhs = rhs;
-  auto plan = apply(twin, instance.substitution, facts, type);
+  auto plan = apply(twin, instance.substitution, facts, types);
   if (!plan) return Verdict::inapplicable;
   Adder adder{.matched = [](Term t) { return t; },
               .constant = [&](const Tensor& t) { return Term(b.constant(t).value); },
@@ -79,15 +80,20 @@ Verdict compare(const Rule& rule, const Pattern& rhs, const Instance& drawn, Ari
                     for (Term t : terms) args.push_back(NodeId(t.value));
                     return Term(b.try_op(step.op, args, step.attrs).value_or_throw().value);
                   }};
-  NodeId right(add(*plan, adder).value);
-  b.output("left", instance.left);
-  b.output("right", right);
+  std::vector<Term> right = add(*plan, adder);
+  for (size_t i = 0; i < right.size(); ++i) {
+    b.output(str("left", i), instance.left[i]);
+    b.output(str("right", i), NodeId(right[i].value));
+  }
   try {
     std::vector<Value> inputs;
     for (const Tensor& t : values) inputs.emplace_back(converted(t, arithmetic));
     auto results = evaluate(b.graph(), inputs, {.arithmetic = arithmetic});
-    return same_value(results[0].tensor, results[1].tensor, arithmetic) ? Verdict::equal
-                                                                        : Verdict::different;
+    for (size_t i = 0; i < results.size(); i += 2) {
+      if (!same_value(results[i].tensor, results[i + 1].tensor, arithmetic))
+        return Verdict::different;
+    }
+    return Verdict::equal;
   } catch (const Inexact&) {
     return Verdict::inexact;
   } catch (const Error&) {
@@ -159,6 +165,17 @@ Twins changed(const Pattern& p, const std::set<int>& variables) {
     change(c);
     out.push_back(std::move(c));
   };
+  auto change_args = [&] {
+    for (size_t i = 0; i < p.args.size(); ++i) {
+      for (const Pattern& a : changed(p.args[i], variables)) {
+        with([&](Pattern& c) {
+          bool repeated = c.args[i].repeated;
+          c.args[i] = a;
+          c.args[i].repeated = repeated;
+        });
+      }
+    }
+  };
   switch (p.kind) {
     case Pattern::Kind::variable:
       for (int v : variables) {
@@ -179,16 +196,12 @@ Twins changed(const Pattern& p, const std::set<int>& variables) {
         for (const AttrExpr& e : changed(p.attrs[i].second))
           with([&](Pattern& c) { c.attrs[i].second = e; });
       }
-      for (size_t i = 0; i < p.args.size(); ++i) {
-        for (const Pattern& a : changed(p.args[i], variables)) {
-          with([&](Pattern& c) {
-            bool repeated = c.args[i].repeated;
-            c.args[i] = a;
-            c.args[i].repeated = repeated;
-          });
-        }
-      }
+      change_args();
+      break;
     }
+    case Pattern::Kind::tuple:
+      if (p.args.size() == 2) with([](Pattern& c) { std::swap(c.args[0], c.args[1]); });
+      change_args();
   }
   return out;
 }
@@ -202,12 +215,20 @@ Twins twins_of(const Rule& rule) {
   return out;
 }
 
-Pattern other_sign(const Rule& rule, DType dtype) {
-  Pattern p;
-  p.kind = Pattern::Kind::node;
-  p.op = op_named(dtype == DType::boolean ? "logical_not" : "neg");
-  p.args = {rule.rhs};
-  return p;
+// Of all results where there are several.
+Pattern other_sign(const Pattern& p, OpId sign) {
+  Pattern out = p;
+  if (p.kind == Pattern::Kind::tuple ||
+      (p.kind == Pattern::Kind::node && p.op == op_named("split"))) {
+    for (Pattern& a : out.args) a = other_sign(a, sign);
+    return out;
+  }
+  out = Pattern();
+  out.kind = Pattern::Kind::node;
+  out.op = sign;
+  out.args = {p};
+  std::swap(out.repeated, out.args[0].repeated);
+  return out;
 }
 
 class Checker {
@@ -251,9 +272,10 @@ class Checker {
   }
 
   bool refute_twins() {
-    DType dtype = instances_[0].builder.dtype(instances_[0].left);
+    DType dtype = instances_[0].builder.dtype(instances_[0].left[0]);
     Twins twins = twins_of(rule_);
-    twins.push_back(other_sign(rule_, dtype));
+    OpId sign = op_named(dtype == DType::boolean ? "logical_not" : "neg");
+    twins.push_back(other_sign(rule_.rhs, sign));
     for (size_t i = 0; i < twins.size(); ++i) {
       bool must = i + 1 == twins.size();
       if (refute(twins[i], must)) continue;

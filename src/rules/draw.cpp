@@ -57,7 +57,7 @@ class Drawer {
   Drawer(const Rule& rule, Sizes sizes, Rng& rng)
       : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule)) {
     instance_.substitution.resize(rule.variables.names.size());
-    repetitions_ = static_cast<int>(rng_.between(1, 3));
+    repetitions_ = static_cast<int>(rng_.between(rule.merges_group() ? 2 : 1, 3));
     for (const auto& [name, shape] : shapes_) {
       auto dtype = dtype_named(shape.dtype);
       if (dtype && is_float(*dtype)) numbers_ = *dtype;
@@ -65,9 +65,15 @@ class Drawer {
   }
 
   std::optional<Instance> draw() {
-    auto root = add(rule_.lhs, -1);
-    if (!root) return std::nullopt;
-    instance_.left = *root;
+    if (rule_.several_roots()) {
+      auto roots = add_all(rule_.lhs.args, -1);
+      if (!roots) return std::nullopt;
+      instance_.left = *roots;
+    } else {
+      auto root = add(rule_.lhs, -1);
+      if (!root) return std::nullopt;
+      instance_.left = {*root};
+    }
     for (const GraphInput& i : b_.graph().inputs) {
       instance_.shapes +=
           str(instance_.shapes.empty() ? "" : ", ", i.name, ": ", to_text(b_.type(i.node)));
@@ -147,20 +153,29 @@ class Drawer {
         return std::nullopt;
       case Pattern::Kind::node:
         return node(p, repetition);
+      case Pattern::Kind::tuple:
+        break;
     }
     return std::nullopt;
   }
 
-  std::optional<NodeId> node(const Pattern& p, int repetition) {
-    std::vector<NodeId> args;
-    for (const Pattern& a : p.args) {
-      int n = a.repeated ? repetitions_ : 1;
+  std::optional<std::vector<NodeId>> add_all(std::span<const Pattern> patterns, int repetition) {
+    std::vector<NodeId> out;
+    for (const Pattern& p : patterns) {
+      int n = p.repeated ? repetitions_ : 1;
       for (int i = 0; i < n; ++i) {
-        auto arg = add(a, a.repeated ? i : repetition);
-        if (!arg) return std::nullopt;
-        args.push_back(*arg);
+        auto made = add(p, p.repeated ? i : repetition);
+        if (!made) return std::nullopt;
+        out.push_back(*made);
       }
     }
+    return out;
+  }
+
+  std::optional<NodeId> node(const Pattern& p, int repetition) {
+    auto operands = add_all(p.args, repetition);
+    if (!operands) return std::nullopt;
+    const std::vector<NodeId>& args = *operands;
     BoundOp head = p.variable >= 0 ? some_op(p) : BoundOp{p.op, {}};
     if (p.variable < 0) {
       auto attrs = some_attrs(p, args, repetition);

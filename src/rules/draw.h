@@ -18,7 +18,7 @@ namespace emend {
 
 struct Instance {
   GraphBuilder builder;        // its inputs are the operands, in the order drawn
-  NodeId left;                 // the left side
+  std::vector<NodeId> left;    // the roots of the left side
   Substitution substitution;   // terms are nodes of the builder
   std::vector<bool> positive;  // per input: elements above zero only
   std::string shapes;          // "x: f64[2,3], w: ...", for messages and to tell instances apart

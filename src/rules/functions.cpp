@@ -131,12 +131,11 @@ Answer keeps_order(Facts a) {
   return AttrValue(true);
 }
 
-Answer constant(Facts a) {
-  return AttrValue(std::all_of(a.begin(), a.end(), [](const Fact& f) {
-    if (auto* many = std::get_if<std::vector<Operand>>(&f)) {
-      return std::all_of(many->begin(), many->end(), [](const Operand& x) { return x.constant; });
-    }
-    return operand(f).constant != nullptr;
+template <class Test>
+Answer every_operand(Facts a, const Test& test) {
+  return AttrValue(std::all_of(a.begin(), a.end(), [&](const Fact& f) {
+    auto* many = std::get_if<std::vector<Operand>>(&f);
+    return many ? std::all_of(many->begin(), many->end(), test) : test(operand(f));
   }));
 }
 
@@ -156,6 +155,12 @@ Answer dim(Facts a) {
   auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
   if (!k) return Failure{k.error()};
   return AttrValue(shape(a[0])[place(*k)]);
+}
+
+Answer kernel(Facts a) {
+  const Dims& w = shape(a[0]);
+  if (w.size() < 2) return fail("no kernel");
+  return AttrValue(Dims(w.begin() + 2, w.end()));
 }
 
 Answer gather(Facts a) {
@@ -342,6 +347,7 @@ std::vector<RuleFunction> make_table() {
       {"rank", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->rank()); }, "how many dimensions"},
       {"dim", 2, 2, dim, "the size of one dimension"},
       {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
+      {"kernel", 1, 1, kernel, "of weights [f,c,..]: their spatial sizes"},
       {"elements", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0]))); }, "how many"},
       {"unsqueezed_axis", 3, 3, unsqueezed_axis, "operand, shape, k: the operand's dimension that is k of the shape, but for ones"},
       {"flattened", 1, 1, flattened, "[rows, columns]: all dimensions but the last as one"},
@@ -371,7 +377,8 @@ std::vector<RuleFunction> make_table() {
       {"is_f32", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::f32); }, "of dtype f32"},
       {"byte", 1, 1, is_byte, "of dtype u8 or i8"},
       {"scales_along", 4, 4, scales_along, "scales, operand, axis, k: one, or one per position of dimension k, which is the axis"},
-      {"constant", 1, -1, constant, "known before the program runs"},
+      {"constant", 1, -1, [](Facts a) { return every_operand(a, [](const Operand& x) { return x.constant != nullptr; }); }, "known before the program runs"},
+      {"weights", 1, -1, [](Facts a) { return every_operand(a, [](const Operand& x) { return x.weight_only; }); }, "can be computed before the program runs"},
       {"positive", 1, 1, [](Facts a) -> Answer { return AttrValue(every_element(operand(a[0]), [](double v) { return v > 0; })); }, "a constant above zero everywhere"},
       {"single", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0])) == 1); }, "one element"},
       {"floating", 1, 1, [](Facts a) -> Answer { return AttrValue(is_float(operand(a[0]).type->dtype)); }, "of a floating-point dtype"},

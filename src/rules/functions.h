@@ -18,6 +18,7 @@ namespace emend {
 struct Operand {
   const Type* type;
   const Tensor* constant;  // null where the value is not known
+  bool weight_only;        // depends on no input of the program; constants do not
 };
 
 // What a variable stands for: an attribute, an operand, or the operands of a starred variable.

@@ -1,5 +1,8 @@
 #include "rules/instance.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "ops/build.h"
 #include "ops/table.h"
 #include "rules/functions.h"
@@ -33,15 +36,54 @@ AttrValue as_declared(const OpDef& def, const std::string& name, AttrValue v) {
   return v;
 }
 
+// How often a repeated pattern (or expression) stands: as often as its starred variables have
+// items.
+size_t items_of(int v, const Variables& variables, const Substitution& s) {
+  if (v < 0 || !variables.starred(v)) return 0;
+  const Binding& b = s[static_cast<size_t>(v)];
+  if (auto* t = std::get_if<std::vector<Term>>(&b)) return t->size();
+  if (auto* a = std::get_if<std::vector<AttrValue>>(&b)) return a->size();
+  return 0;
+}
+
+size_t repetitions(const AttrExpr& e, const Variables& variables, const Substitution& s) {
+  size_t n = items_of(e.variable, variables, s);
+  for (const AttrExpr& a : e.args) n = std::max(n, repetitions(a, variables, s));
+  return n;
+}
+
+size_t repetitions(const Pattern& p, const Variables& variables, const Substitution& s) {
+  size_t n = std::max(items_of(p.variable, variables, s), items_of(p.whole, variables, s));
+  for (const auto& [name, e] : p.attrs) n = std::max(n, repetitions(e, variables, s));
+  for (const Pattern& a : p.args) n = std::max(n, repetitions(a, variables, s));
+  return n;
+}
+
+Result<Plan::Ref> add_step(Plan& plan, Plan::Step step, const TermFacts& facts) {
+  std::vector<Type> types;
+  for (Plan::Ref r : step.args) types.push_back(type_of(plan, r, facts));
+  auto type = infer_type(op_def(step.op), step.attrs, types);
+  if (!type) return Failure{type.error()};
+  step.type = *type;
+  plan.steps.push_back(std::move(step));
+  return Plan::Ref{Plan::Ref::From::step, static_cast<uint32_t>(plan.steps.size() - 1)};
+}
+
 class Planner {
  public:
   Planner(const Rule& rule, const Substitution& s, const TermFacts& facts, DType scalars)
       : rule_(rule), s_(s), facts_(facts), scalars_(scalars) {}
 
   Result<Plan> plan(const Pattern& p) {
-    auto result = add(p, -1);
-    if (!result) return Failure{result.error()};
-    plan_.result = *result;
+    if (p.kind == Pattern::Kind::tuple) {
+      auto roots = add_all(p.args, -1);
+      if (!roots) return Failure{roots.error()};
+      plan_.results = std::move(*roots);
+    } else {
+      auto result = add(p, -1);
+      if (!result) return Failure{result.error()};
+      plan_.results = {*result};
+    }
     return std::move(plan_);
   }
 
@@ -61,8 +103,10 @@ class Planner {
       }
       case Pattern::Kind::node:
         return node(p, repetition);
+      case Pattern::Kind::tuple:
+        break;
     }
-    return fail("no such pattern");
+    return fail("a tuple stands at the top only");
   }
 
   Ref scalar(double v) {
@@ -84,43 +128,30 @@ class Planner {
     return fail("?", rule_.variables.names[static_cast<size_t>(v)], " is no operand");
   }
 
-  // How often a repeated pattern stands: as often as its starred variables have items.
-  size_t repetitions(const Pattern& p) const {
-    size_t n = 0;
-    auto see = [&](int v) {
-      if (v < 0 || !rule_.variables.starred(v)) return;
-      const Binding& b = s_[static_cast<size_t>(v)];
-      if (auto* t = std::get_if<std::vector<Term>>(&b)) n = std::max(n, t->size());
-      if (auto* a = std::get_if<std::vector<AttrValue>>(&b)) n = std::max(n, a->size());
-    };
-    see(p.variable);
-    see(p.whole);
-    for (const auto& [name, e] : p.attrs) see(e.variable);
-    for (const Pattern& a : p.args) n = std::max(n, repetitions(a));
-    return n;
-  }
-
   Result<Ref> node(const Pattern& p, int repetition) {
     Plan::Step step;
     auto head = operator_of(p, repetition);
     if (!head) return Failure{head.error()};
     step.op = head->op;
     step.attrs = head->attrs;
-    for (const Pattern& a : p.args) {
-      int n = a.repeated ? static_cast<int>(repetitions(a)) : 1;
+    auto args = add_all(p.args, repetition);
+    if (!args) return Failure{args.error()};
+    step.args = std::move(*args);
+    return add_step(plan_, std::move(step), facts_);
+  }
+
+  // Operands (or roots), the repeated ones as often as they stand.
+  Result<std::vector<Ref>> add_all(std::span<const Pattern> patterns, int repetition) {
+    std::vector<Ref> out;
+    for (const Pattern& p : patterns) {
+      int n = p.repeated ? static_cast<int>(repetitions(p, rule_.variables, s_)) : 1;
       for (int i = 0; i < n; ++i) {
-        auto ref = add(a, a.repeated ? i : repetition);
-        if (!ref) return ref;
-        step.args.push_back(*ref);
+        auto ref = add(p, p.repeated ? i : repetition);
+        if (!ref) return Failure{ref.error()};
+        out.push_back(*ref);
       }
     }
-    std::vector<Type> types;
-    for (Ref r : step.args) types.push_back(type_of(plan_, r, facts_));
-    auto type = infer_type(op_def(step.op), step.attrs, types);
-    if (!type) return Failure{type.error()};
-    step.type = *type;
-    plan_.steps.push_back(std::move(step));
-    return Ref{Ref::From::step, static_cast<uint32_t>(plan_.steps.size() - 1)};
+    return out;
   }
 
   Result<BoundOp> operator_of(const Pattern& p, int repetition) {
@@ -171,7 +202,10 @@ Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
     if (!v) return Failure{v.error()};
     return Fact(*v);
   }
-  auto known = [&](Term t) { return Operand{&facts.type(t), facts.constant(t)}; };
+  auto known = [&](Term t) {
+    const Tensor* value = facts.constant(t);
+    return Operand{&facts.type(t), value, value || (facts.weight_only && facts.weight_only(t))};
+  };
   const Binding& b = s[static_cast<size_t>(e.variable)];
   if (auto* t = std::get_if<Term>(&b)) return Fact(known(*t));
   if (auto* many = std::get_if<std::vector<Term>>(&b)) {
@@ -188,6 +222,35 @@ Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
     return Fact(*list);
   }
   return fail("?", rule.variables.names[static_cast<size_t>(e.variable)], " is not bound");
+}
+
+// The items of a value that is a tuple.
+Result<std::vector<Plan::Ref>> add_items(Plan& plan, Plan::Ref tuple, const TermFacts& facts) {
+  std::vector<Plan::Ref> items;
+  size_t n = type_of(plan, tuple, facts).items.size();
+  for (size_t i = 0; i < n; ++i) {
+    Plan::Step get{.op = op_named("get"), .attrs = {}, .args = {tuple}, .type = {}};
+    get.attrs = Attrs({{"index", static_cast<int64_t>(i)}});
+    auto item = add_step(plan, std::move(get), facts);
+    if (!item) return Failure{item.error()};
+    items.push_back(*item);
+  }
+  return items;
+}
+
+// Only these items of the starred variables.
+Substitution chosen(const Substitution& all, std::span<const uint32_t> items) {
+  Substitution s = all;
+  auto choose = [&](auto& many) {
+    std::remove_reference_t<decltype(many)> some;
+    for (uint32_t i : items) some.push_back(many[i]);
+    many = std::move(some);
+  };
+  for (Binding& b : s) {
+    if (auto* terms = std::get_if<std::vector<Term>>(&b)) choose(*terms);
+    if (auto* values = std::get_if<std::vector<AttrValue>>(&b)) choose(*values);
+  }
+  return s;
 }
 
 }  // namespace
@@ -237,24 +300,79 @@ Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
   return Planner(rule, s, facts, scalars).plan(p);
 }
 
+bool is_each(const AttrExpr& guard) {
+  return guard.kind == AttrExpr::Kind::call && guard.function == "each";
+}
+bool is_alike(const AttrExpr& guard) {
+  return guard.kind == AttrExpr::Kind::call && guard.function == "alike";
+}
+
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts) {
+  auto is_true = [&](const AttrExpr& e, int repetition) {
+    auto v = value_of(e, rule, s, facts, repetition);
+    return v && v->as<bool>() && *v->as<bool>();
+  };
   for (const AttrExpr& e : rule.where) {
-    auto v = value_of(e, rule, s, facts);
-    if (!v || !v->as<bool>() || !*v->as<bool>()) return false;
+    if (!is_each(e) && !is_alike(e)) {
+      if (!is_true(e, -1)) return false;
+      continue;
+    }
+    std::optional<AttrValue> first;
+    auto n = static_cast<int>(repetitions(e, rule.variables, s));
+    for (int i = 0; i < n; ++i) {
+      if (is_each(e) && !is_true(e.args[0], i)) return false;
+      if (is_each(e)) continue;
+      auto v = value_of(e.args[0], rule, s, facts, i);
+      if (!v || (first && !(*first == *v))) return false;
+      first = *v;
+    }
   }
   return true;
 }
 
+std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const TermFacts& facts) {
+  std::vector<Group> out;
+  std::vector<std::vector<AttrValue>> keys;
+  auto n = static_cast<uint32_t>(repetitions(rule.lhs, rule.variables, all));
+  for (uint32_t i = 0; i < n; ++i) {
+    std::vector<AttrValue> key;
+    bool fits = true;
+    for (const AttrExpr& e : rule.where) {
+      if (!is_each(e) && !is_alike(e)) continue;
+      auto v = value_of(e.args[0], rule, all, facts, static_cast<int>(i));
+      fits &= v && (is_alike(e) || (v->as<bool>() && *v->as<bool>()));
+      if (fits && is_alike(e)) key.push_back(*v);
+    }
+    if (!fits) continue;
+    auto at = static_cast<size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+    if (at == keys.size()) {
+      keys.push_back(std::move(key));
+      out.emplace_back();
+    }
+    out[at].items.push_back(i);
+  }
+  std::erase_if(out, [](const Group& g) { return g.items.size() < 2; });
+  for (Group& g : out) g.substitution = chosen(all, g.items);
+  return out;
+}
+
 Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
-                   const Type& root) {
+                   std::span<const Type> roots) {
   if (!holds(rule, s, facts)) return fail("the guard does not hold");
-  auto plan = plan_of(rule.rhs, rule, s, facts, root.dtype);
+  auto plan = plan_of(rule.rhs, rule, s, facts, roots[0].dtype);
   if (!plan) return plan;
-  if (type_of(*plan, plan->result, facts) != root) return fail("the right side has another type");
+  if (rule.several_roots() && rule.rhs.kind != Pattern::Kind::tuple) {
+    auto items = add_items(*plan, plan->results[0], facts);
+    if (!items) return Failure{items.error()};
+    plan->results = std::move(*items);
+  }
+  bool same = std::equal(roots.begin(), roots.end(), plan->results.begin(), plan->results.end(),
+                         [&](const Type& t, Plan::Ref r) { return type_of(*plan, r, facts) == t; });
+  if (!same) return fail("the right side has another type");
   return plan;
 }
 
-Term add(const Plan& plan, const Adder& to) {
+std::vector<Term> add(const Plan& plan, const Adder& to) {
   std::vector<Term> made;
   auto term = [&](Plan::Ref r) {
     if (r.from == Plan::Ref::From::step) return made[r.index];
@@ -266,7 +384,9 @@ Term add(const Plan& plan, const Adder& to) {
     for (Plan::Ref r : step.args) args.push_back(term(r));
     made.push_back(to.node(step, args));
   }
-  return term(plan.result);
+  std::vector<Term> results;
+  for (Plan::Ref r : plan.results) results.push_back(term(r));
+  return results;
 }
 
 Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substitution& s,

@@ -31,6 +31,9 @@ using Substitution = std::vector<Binding>;
 struct TermFacts {
   std::function<const Type&(Term)> type;
   std::function<const Tensor*(Term)> constant;  // null where the value is not known
+  // Can be computed before the program runs: depends on none of its inputs. Constants are; where
+  // the function is empty, nothing else is.
+  std::function<bool(Term)> weight_only = {};
 };
 
 // Does a bound variable agree? Binds it if it is free. `repetition` is -1 outside of repeated
@@ -55,10 +58,11 @@ struct Plan {
   };
   std::vector<Step> steps;
   std::vector<Tensor> constants;
-  Ref result;
+  std::vector<Ref> results;  // one per root of the left side
 };
 
-// The plan of any pattern whose variables are bound; scalars take the dtype given.
+// The plan of any pattern whose variables are bound, with one result, or those of a tuple pattern;
+// scalars take the dtype given.
 Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
                      const TermFacts& facts, DType scalars);
 Type type_of(const Plan& plan, Plan::Ref ref, const TermFacts& facts);
@@ -66,9 +70,26 @@ Type type_of(const Plan& plan, Plan::Ref ref, const TermFacts& facts);
 // Does the guard hold?
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts);
 
-// The right side for a match whose root has this type; a failure says why the rule does not apply.
+// Guards about every item of the starred variables, see rule.h.
+bool is_each(const AttrExpr& guard);
+bool is_alike(const AttrExpr& guard);
+
+// The right side for a match whose roots have these types; a failure says why the rule does not
+// apply.
 Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
-                   const Type& root);
+                   std::span<const Type> roots);
+inline Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
+                          const Type& root) {
+  return apply(rule, s, facts, std::span(&root, 1));
+}
+
+// For a rule over a group: starred variables hold every candidate, the others what all share. The
+// groups among them, in order of their first items; the remaining guards are not looked at.
+struct Group {
+  std::vector<uint32_t> items;  // which candidates, two or more
+  Substitution substitution;    // theirs
+};
+std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const TermFacts& facts);
 
 // Adds a plan's nodes to a container by its own means: how it makes constants and nodes, and what a
 // matched term is there.
@@ -77,7 +98,8 @@ struct Adder {
   std::function<Term(const Tensor&)> constant;
   std::function<Term(const Plan::Step&, std::span<const Term>)> node;
 };
-Term add(const Plan& plan, const Adder& to);
+// The terms of the plan's results.
+std::vector<Term> add(const Plan& plan, const Adder& to);
 
 // Attribute expressions under a substitution.
 Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substitution& s,

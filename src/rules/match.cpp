@@ -1,6 +1,7 @@
 #include "rules/match.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "ops/table.h"
 
@@ -25,6 +26,7 @@ class Matcher {
         if (is_number(node, p.number)) out.push_back(m);
         return;
       case Pattern::Kind::at:
+      case Pattern::Kind::tuple:
         return;
       case Pattern::Kind::node:
         match_node(p, node, repetition, m, out);
@@ -132,6 +134,13 @@ class Matcher {
   const Rule& rule_;
 };
 
+// A value by its operands alone: no random numbers, nothing unknown, no body with a life of its
+// own.
+bool is_plain(const Node& n) {
+  Kind kind = op_def(n).kind;
+  return kind != Kind::random && kind != Kind::opaque && kind != Kind::host && kind != Kind::scan;
+}
+
 }  // namespace
 
 std::vector<Match> match(const Graph& g, const Rule& rule, NodeId root) {
@@ -143,11 +152,18 @@ std::vector<Match> match(const Graph& g, const Rule& rule, NodeId root) {
 }
 
 TermFacts facts_of(const Graph& g) {
+  auto weights = std::make_shared<std::vector<bool>>();
+  for (const Node& n : g.nodes) {
+    bool all =
+        std::all_of(n.args.begin(), n.args.end(), [&](NodeId a) { return (*weights)[a.value]; });
+    weights->push_back(all && n.op != kInputOp && is_plain(n));
+  }
   return {.type = [&g](Term t) -> const Type& { return g.types[NodeId(t.value)]; },
           .constant = [&g](Term t) -> const Tensor* {
             NodeId n(t.value);
             return g.is_constant(n) ? &g.constant(n) : nullptr;
-          }};
+          },
+          .weight_only = [weights](Term t) -> bool { return (*weights)[t.value]; }};
 }
 
 }  // namespace emend

@@ -7,6 +7,12 @@ namespace emend {
 std::vector<Rule> merge_rules() {
   // clang-format off
   return {
+      // Whole groups at once: everything that reads the same operand, or is multiplied by the same matrix.
+      rule("merge-matmuls-left", "(tuple (matmul ?x ?w*)...)", "(split[axis=-1, sizes=(sizes ?w* -1)] (matmul ?x (concat[axis=-1] ?w*...)))",
+           {"(each (has_rank ?w* 2))"}, "x:[d,a,b] w*:[b,c_i]"),
+      rule("merge-convs-input", "(tuple (conv[?a, group=1] ?x ?w*)...)", "(split[axis=1, sizes=(sizes ?w* 0)] (conv[?a, group=1] ?x (concat[axis=0] ?w*...)))",
+           {"(alike (kernel ?w*))"}, "x:[n,c,h,w] w*:[f_i,c,r,s]"),
+
       both("concat-matmul-columns", "(concat[axis=1] (matmul ?x ?w*)...)", "(matmul ?x (concat[axis=1] ?w*...))", {"(has_rank ?x 2)"}, "x:[a,b] w*:[b,c_i]"),
       both("concat-matmul-rows",    "(concat[axis=0] (matmul ?x* ?w)...)", "(matmul (concat[axis=0] ?x*...) ?w)", {"(has_rank ?w 2)"}, "x*:[a_i,b] w:[b,c]"),
       reassociating(both("sum-of-matmuls", "(add (matmul ?x ?w) (matmul ?y ?v))", "(matmul (concat[axis=1] ?x ?y) (concat[axis=0] ?w ?v))",

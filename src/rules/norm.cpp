@@ -22,16 +22,16 @@ std::vector<Rule> norm_rules() {
   // clang-format off
   return {
       reassociating(always("batch-norm-into-conv", "(batch_norm[epsilon=?e] (conv[?a] ?x ?w) ?s ?b ?m ?v)", "(add (conv[?a] ?x " + weights + ") " + shift + ")",
-             {"(constant ?w ?s ?b ?m ?v)"}, draw)),
+             {"(weights ?w ?s ?b ?m ?v)"}, draw)),
       reassociating(always("batch-norm-into-conv-bias", "(batch_norm[epsilon=?e] (add (conv[?a] ?x ?w) ?c) ?s ?b ?m ?v)",
              "(add (conv[?a] ?x " + weights + ") (add (mul ?c " + channels + ") " + shift + "))",
-             {"(constant ?w ?c ?s ?b ?m ?v)", "(per_channel ?c ?w)"}, draw)),
+             {"(weights ?w ?c ?s ?b ?m ?v)", "(per_channel ?c ?w)"}, draw)),
       reassociating(always("scale-into-batch-norm", "(mul (batch_norm[?a] ?x ?s ?b ?m ?v) ?c)",
              "(batch_norm[?a] ?x (mul ?s (reshape[shape=(shape ?s)] ?c)) (mul ?b (reshape[shape=(shape ?s)] ?c)) ?m ?v)",
-             {"(constant ?s ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
+             {"(weights ?s ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
       reassociating(always("shift-into-batch-norm", "(add (batch_norm[?a] ?x ?s ?b ?m ?v) ?c)",
              "(batch_norm[?a] ?x ?s (add ?b (reshape[shape=(shape ?b)] ?c)) ?m ?v)",
-             {"(constant ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
+             {"(weights ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
       // What exporters spell out.
       reassociating(always("layer-norm-pow", layer_norm("(pow " + deviation + " 2)"), "(layer_norm[epsilon=(value ?e)] ?x ?g ?b)", norm, last)),
       reassociating(always("layer-norm-mul", layer_norm("(mul " + deviation + " " + deviation + ")"), "(layer_norm[epsilon=(value ?e)] ?x ?g ?b)", norm, last)),

@@ -18,6 +18,15 @@ class Parser {
  public:
   Parser(std::string_view text, Variables& variables) : text_(text), variables_(variables) {}
 
+  // A side of a rule: `tuple` at its top is no operator, but several roots.
+  Pattern side() {
+    if (!take("(tuple ")) return pattern();
+    Pattern p;
+    p.kind = Pattern::Kind::tuple;
+    while (!take(")")) p.args.push_back(pattern());
+    return p;
+  }
+
   Pattern pattern() {
     Pattern p = term();
     if (take("...")) p.repeated = true;
@@ -198,7 +207,7 @@ int Variables::index(std::string_view name) {
 
 Pattern parse_pattern(std::string_view text, Variables& variables) {
   Parser parser(text, variables);
-  Pattern p = parser.pattern();
+  Pattern p = parser.side();
   parser.expect_end();
   return p;
 }
@@ -240,7 +249,12 @@ std::string to_text(const Pattern& p, const Variables& v) {
       if (!attrs.empty()) out += "[" + attrs + "]";
       for (const Pattern& a : p.args) out += " " + to_text(a, v);
       out += ")";
+      break;
     }
+    case Pattern::Kind::tuple:
+      out = "(tuple";
+      for (const Pattern& a : p.args) out += " " + to_text(a, v);
+      out += ")";
   }
   return out + (p.repeated ? "..." : "");
 }

@@ -35,9 +35,9 @@ std::vector<Rule> quantize_rules() {
              {"(single ?s)"}, "x:u8[10,b,c] i:i64[a]" + operands),
       // Weights are quantised beforehand.
       always("quantize-transposed", "(quantize_linear[?q] (transpose[perm=?p] ?x) ?s ?z)", "(transpose[perm=?p] (quantize_linear[?q] ?x ?s ?z))",
-             {"(constant ?x)", "(single ?s)"}, "x:f32[a,b,c] s:+f32[1] z:u8[1]"),
+             {"(weights ?x)", "(single ?s)"}, "x:f32[a,b,c] s:+f32[1] z:u8[1]"),
       always("quantize-transposed-axis", "(quantize_linear[?q, axis=?j] (transpose[perm=?p] ?x) ?s ?z)", "(transpose[perm=?p] (quantize_linear[?q, axis=(item ?p ?j)] ?x ?s ?z))",
-             {"(constant ?x)"}, "x:f32[a,b,c] s:+f32[b] z:u8[b]"),
+             {"(weights ?x)"}, "x:f32[a,b,c] s:+f32[b] z:u8[b]"),
       always("quantize-dequantized", "(quantize_linear[to=?t, axis=?j] " + x + " ?s ?z)", "?x",
              {"(positive ?s)"}, "x:u8[a,b,c] s:+f32[1] z:u8[1]"),
   };

@@ -1,9 +1,11 @@
 #include "rules/rule.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ops/table.h"
 #include "rules/functions.h"
+#include "rules/instance.h"
 
 namespace emend {
 namespace {
@@ -32,6 +34,25 @@ void check_functions(const AttrExpr& e) {
   for (const AttrExpr& a : e.args) check_functions(a);
 }
 
+// A guard; those about every item stand at the top.
+void check_guard(const AttrExpr& e) {
+  if (!is_each(e) && !is_alike(e)) return check_functions(e);
+  if (e.args.size() != 1) throw Error(str(e.function, " takes one expression"));
+  check_functions(e.args[0]);
+}
+
+// Several roots: all written out, or a group that is one pattern repeated.
+void check_roots(const Rule& r) {
+  if (!r.several_roots()) {
+    if (r.rhs.kind == Pattern::Kind::tuple) throw Error("only the right side has several roots");
+    return;
+  }
+  auto repeats = std::count_if(r.lhs.args.begin(), r.lhs.args.end(),
+                               [](const Pattern& p) { return p.repeated; });
+  if (r.lhs.args.empty() || (repeats && r.lhs.args.size() != 1))
+    throw Error("a tuple on the left is a list of patterns, or one that is repeated");
+}
+
 // The left side is matched: it has no functions.
 void check_side(const Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
@@ -55,7 +76,7 @@ Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const W
               collect(r.rhs, used);
               for (const char* w : where) {
                 r.where.push_back(parse_expr(w, r.variables));
-                check_functions(r.where.back());
+                check_guard(r.where.back());
                 collect(r.where.back(), used);
               }
               for (int v : used) {
@@ -66,6 +87,7 @@ Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const W
               }
               check_side(r.lhs, true);
               check_side(r.rhs, false);
+              check_roots(r);
             });
   r.draw = std::move(draw);
   return r;
@@ -108,6 +130,12 @@ std::string to_text(const Rule& r) {
   return out;
 }
 
+Rule reversed(const Rule& r) {
+  Rule back = r;
+  std::swap(back.lhs, back.rhs);
+  return back;
+}
+
 const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> kTable = make_table();
   return kTable;
@@ -136,6 +164,7 @@ Rule both(std::string name, std::string_view lhs, std::string_view rhs, const Wh
               collect(r.rhs, right);
               if (left != right) throw Error("the sides have different variables");
               check_side(r.rhs, true);
+              check_roots(reversed(r));
             });
   return r;
 }

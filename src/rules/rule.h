@@ -6,6 +6,10 @@
 //
 // A rule applies when its pattern matches, its guard holds, the right side has a type, and that
 // type is the left side's: (reshape[?a] ?x) -> ?x needs no guard at all.
+//
+// A guard is a call of a function (functions.h), or says something of every item of the starred
+// variables: (each G), the guard G holds for it; (alike E), E is the same for all. Of a rule over a
+// group, (tuple P...), these also say which items form a group: those that pass, parted by E.
 #pragma once
 
 #include <string>
@@ -39,9 +43,15 @@ struct Rule {
   bool both = false;  // also right to left (saturation only)
   Numerics numerics = Numerics::exact;
   std::string draw;  // shapes for the checker, see check.h
+
+  bool several_roots() const { return lhs.kind == Pattern::Kind::tuple; }
+  bool merges_group() const { return several_roots() && lhs.args[0].repeated; }
 };
 
 std::string to_text(const Rule& r);
+
+// The other direction of a rule that holds both ways.
+Rule reversed(const Rule& r);
 
 const std::vector<Rule>& all_rules();
 const Rule* find_rule(std::string_view name);

@@ -79,7 +79,10 @@ void use_rules(State& s, bool finish) {
 // never invalidates a match at another.
 class Round {
  public:
-  Round(const Graph& g, State& s) : g_(g), s_(s), uses_(use_counts(g)), facts_(facts_of(g)) {}
+  Round(const Graph& g, State& s) : g_(g), s_(s), uses_(use_counts(g)), facts_(facts_of(g)) {
+    // What is not folded here the program computes at every run: no place to move work to.
+    facts_.weight_only = nullptr;
+  }
 
   Graph run() {
     decide();
@@ -114,7 +117,7 @@ class Round {
         auto need = [&](Plan::Ref r) {
           if (r.from == Plan::Ref::From::matched) needed_[NodeId(r.index)] = 1;
         };
-        need(rewrite->plan.result);
+        for (Plan::Ref r : rewrite->plan.results) need(r);
         for (const Plan::Step& step : rewrite->plan.steps) {
           for (Plan::Ref r : step.args) need(r);
         }
@@ -190,7 +193,7 @@ class Round {
                                     std::vector<NodeId> args;
                                     for (Term t : terms) args.push_back(NodeId(t.value));
                                     return Term(node(step.op, step.attrs, args).value);
-                                  }})
+                                  }})[0]
             .value);
   }
 

@@ -2,7 +2,9 @@
 // that are known to be wrong are refused.
 #include <gtest/gtest.h>
 
+#include "ops/build.h"
 #include "rules/check.h"
+#include "rules/match.h"
 
 namespace emend {
 namespace {
@@ -77,6 +79,63 @@ TEST(WrongRule, TransposesComposedTheWrongWay) {
                       "(transpose[perm=(gather ?p ?q)] ?x)"));
 }
 
+TEST(WrongRule, MergedProductsInTheWrongOrder) {
+  expect_refuted(rule("merge-swapped", "(tuple (matmul ?x ?w) (matmul ?x ?v))",
+                      "(split[axis=1, sizes=(list (dim ?v 1) (dim ?w 1))]"
+                      " (matmul ?x (concat[axis=1] ?v ?w)))",
+                      {}, "x:[a,b] w:[b,c] v:[b,c]"));
+}
+
+TEST(Groups, AreThoseThatPassPartedByWhatMustBeAlike) {
+  const Rule& merge = *find_rule("merge-convs-input");
+  ASSERT_TRUE(merge.merges_group());
+  GraphBuilder b;
+  auto input = [&](const char* name, Dims shape) {
+    return b.input(name, Type::tensor(DType::f32, std::move(shape)));
+  };
+  NodeId x = input("x", {1, 4, 8, 8});
+  std::vector<NodeId> weights = {input("a", {2, 4, 3, 3}), input("b", {3, 4, 1, 1}),
+                                 input("c", {5, 4, 3, 3}), input("d", {6, 4, 5, 5})};
+  Match all;
+  all.substitution.resize(merge.variables.names.size());
+  Variables names = merge.variables;
+  bind_term(names, all.substitution, names.index("x"), -1, Term(x.value));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    bind_term(names, all.substitution, names.index("w*"), static_cast<int>(i),
+              Term(weights[i].value));
+  }
+  Dims ones = {1, 1};
+  NodeId conv = b.op("conv", {x, weights[0]},
+                     Attrs({{"strides", ones}, {"dilations", ones}, {"pads", Dims{0, 0, 0, 0}}}));
+  Attrs attrs = b.graph().nodes[conv].attrs;
+  bind_attr(names, all.substitution, names.index("a"), -1, attrs);
+  TermFacts facts = facts_of(b.graph());
+  auto groups = groups_of(merge, all.substitution, facts);
+  ASSERT_EQ(groups.size(), 1u);  // the first and the third; the others are alone
+  EXPECT_EQ(groups[0].items, (std::vector<uint32_t>{0, 2}));
+  Type small = Type::tensor(DType::f32, {1, 2, 6, 6}),
+       large = Type::tensor(DType::f32, {1, 5, 6, 6});
+  auto plan = apply(merge, groups[0].substitution, facts, std::vector{small, large});
+  ASSERT_TRUE(plan) << plan.error();
+  EXPECT_EQ(plan->results.size(), 2u);
+  EXPECT_EQ(type_of(*plan, plan->results[1], facts), large);
+  // All four as they are do not pass the guard.
+  EXPECT_FALSE(holds(merge, all.substitution, facts));
+}
+
+TEST(Facts, WeightsDependOnNoInput) {
+  GraphBuilder b;
+  NodeId x = b.input("x", Type::tensor(DType::f32, {2}));
+  NodeId c = b.constant(Tensor::of_real(2, DType::f32));
+  NodeId w = b.op("sqrt", {c}), y = b.op("mul", {x, w});
+  TermFacts facts = facts_of(b.graph());
+  EXPECT_TRUE(facts.weight_only(Term(c.value)));
+  EXPECT_TRUE(facts.weight_only(Term(w.value)));
+  EXPECT_FALSE(facts.weight_only(Term(x.value)));
+  EXPECT_FALSE(facts.weight_only(Term(y.value)));
+  EXPECT_EQ(facts.constant(Term(w.value)), nullptr);
+}
+
 TEST(RuleText, SaysWhatIsWrong) {
   auto message = [](auto make) {
     try {
@@ -93,6 +152,10 @@ TEST(RuleText, SaysWhatIsWrong) {
   EXPECT_NE(message([] { rule("r", "(reshape[shap=?s] ?x)", "?x"); }).find("no attribute shap"),
             std::string::npos);
   EXPECT_NE(message([] { rule("r", "(add ?x 0)", "?x", {"(big ?x)"}); }).find("called big"),
+            std::string::npos);
+  EXPECT_NE(message([] { rule("r", "(tuple (neg ?x) (abs ?y*)...)", "?x"); }).find("list of"),
+            std::string::npos);
+  EXPECT_NE(message([] { rule("r", "(neg ?x)", "(tuple ?x)"); }).find("only the right side"),
             std::string::npos);
 }
 
