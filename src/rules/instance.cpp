@@ -69,6 +69,14 @@ Result<Plan::Ref> add_step(Plan& plan, Plan::Step step, const TermFacts& facts) 
   return Plan::Ref{Plan::Ref::From::step, static_cast<uint32_t>(plan.steps.size() - 1)};
 }
 
+// A literal may be written as an integer where the attribute is a real or a flag.
+bool same(const AttrValue& v, const AttrValue& literal) {
+  const int64_t* i = literal.as<int64_t>();
+  if (i && v.as<double>()) return *v.as<double>() == static_cast<double>(*i);
+  if (i && v.as<bool>()) return *v.as<bool>() == (*i != 0);
+  return v == literal;
+}
+
 class Planner {
  public:
   Planner(const Rule& rule, const Substitution& s, const TermFacts& facts, DType scalars)
@@ -268,6 +276,39 @@ bool bind_op(Substitution& s, int variable, BoundOp op) {
   if (std::holds_alternative<std::monostate>(b)) b = op;
   auto* bound = std::get_if<BoundOp>(&b);
   return bound && *bound == op;
+}
+
+bool bind_attrs(const Variables& v, const Pattern& p, Attrs attrs, int repetition,
+                Substitution& s) {
+  if (p.whole >= 0 && !bind_attr(v, s, p.whole, repetition, attrs)) return false;
+  size_t named = 0;
+  for (const AttrSpec& spec : op_def(p.op).attrs) {
+    const AttrValue* value = attrs.find(spec.name);
+    const AttrExpr* e = nullptr;
+    for (const auto& [name, expr] : p.attrs) {
+      if (name == spec.name) e = &expr;
+    }
+    if (!e) {
+      if (p.whole < 0 && !(*value == spec.fallback)) return false;
+      continue;
+    }
+    ++named;
+    bool fits = e->kind == AttrExpr::Kind::variable
+                    ? bind_attr(v, s, e->variable, repetition, *value)
+                    : same(*value, e->literal);
+    if (!fits) return false;
+  }
+  return named == p.attrs.size();
+}
+
+bool is_number(const Tensor& t, double number) {
+  if (t.dtype() == DType::string || is_complex(t.dtype()) || t.count() == 0) return false;
+  // As near as the dtype comes: a rule says 0.1, a program the float next to it.
+  double nearest = Tensor::of_real(number, t.dtype()).real(0);
+  for (int64_t i = 0; i < t.count(); ++i) {
+    if (t.real(i) != nearest) return false;
+  }
+  return true;
 }
 
 bool in_class(OpClass c, const OpDef& def) {

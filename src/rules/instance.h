@@ -41,6 +41,10 @@ struct TermFacts {
 bool bind_term(const Variables& v, Substitution& s, int variable, int repetition, Term term);
 bool bind_attr(const Variables& v, Substitution& s, int variable, int repetition, AttrValue value);
 bool bind_op(Substitution& s, int variable, BoundOp op);
+// Do the attributes of a node agree with what a pattern of its operator says of them?
+bool bind_attrs(const Variables& v, const Pattern& p, Attrs attrs, int repetition, Substitution& s);
+// All elements of a constant are this number.
+bool is_number(const Tensor& t, double number);
 
 bool in_class(OpClass c, const OpDef& def);
 

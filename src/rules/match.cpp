@@ -23,7 +23,7 @@ class Matcher {
         return;
       }
       case Pattern::Kind::number:
-        if (is_number(node, p.number)) out.push_back(m);
+        if (g_.is_constant(node) && is_number(g_.constant(node), p.number)) out.push_back(m);
         return;
       case Pattern::Kind::at:
       case Pattern::Kind::tuple:
@@ -34,18 +34,6 @@ class Matcher {
   }
 
  private:
-  bool is_number(NodeId node, double number) const {
-    if (!g_.is_constant(node)) return false;
-    const Tensor& t = g_.constant(node);
-    if (t.dtype() == DType::string || is_complex(t.dtype()) || t.count() == 0) return false;
-    // As near as the dtype comes: a rule says 0.1, a program the float next to it.
-    double nearest = Tensor::of_real(number, t.dtype()).real(0);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      if (t.real(i) != nearest) return false;
-    }
-    return true;
-  }
-
   void match_node(const Pattern& p, NodeId node, int repetition, const Match& m,
                   std::vector<Match>& out) {
     const Node& n = g_.nodes[node];
@@ -61,7 +49,7 @@ class Matcher {
       if (!in_class(rule_.variables.classes[static_cast<size_t>(p.variable)], def) ||
           !bind_op(start.substitution, p.variable, {n.op, n.attrs}))
         return;
-    } else if (!match_attrs(p, def, n.attrs, repetition, start.substitution)) {
+    } else if (!bind_attrs(rule_.variables, p, n.attrs, repetition, start.substitution)) {
       return;
     }
     match_args({p.args, n.args, repetition}, start, out);
@@ -97,37 +85,6 @@ class Matcher {
         match_args({others, rest.args.subspan(1), rest.repetition}, n, out);
       }
     }
-  }
-
-  bool match_attrs(const Pattern& p, const OpDef& def, Attrs attrs, int repetition,
-                   Substitution& s) {
-    if (p.whole >= 0 && !bind_attr(rule_.variables, s, p.whole, repetition, attrs)) return false;
-    size_t named = 0;
-    for (const AttrSpec& spec : def.attrs) {
-      const AttrValue* v = attrs.find(spec.name);
-      const AttrExpr* e = nullptr;
-      for (const auto& [name, expr] : p.attrs) {
-        if (name == spec.name) e = &expr;
-      }
-      if (!e) {
-        if (p.whole < 0 && !(*v == spec.fallback)) return false;
-        continue;
-      }
-      ++named;
-      bool fits = e->kind == AttrExpr::Kind::variable
-                      ? bind_attr(rule_.variables, s, e->variable, repetition, *v)
-                      : same(*v, e->literal);
-      if (!fits) return false;
-    }
-    return named == p.attrs.size();
-  }
-
-  // A literal may be written as an integer where the attribute is a real or a flag.
-  static bool same(const AttrValue& v, const AttrValue& literal) {
-    const int64_t* i = literal.as<int64_t>();
-    if (i && v.as<double>()) return *v.as<double>() == static_cast<double>(*i);
-    if (i && v.as<bool>()) return *v.as<bool>() == (*i != 0);
-    return v == literal;
   }
 
   const Graph& g_;

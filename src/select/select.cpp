@@ -294,6 +294,18 @@ class Selector {
 
 }  // namespace
 
+std::optional<double> cheapest(const Graph& group, const std::vector<bool>& constant,
+                               const Catalogue& catalogue, const Target& target, double error) {
+  Place p{{group, {}, {}}, constant, constant};
+  p.movable.flip();
+  std::optional<double> best;
+  for (Layouts& l : layouts_worth_trying(p)) {
+    auto offered = offers({group, constant, l}, catalogue, target, error);
+    if (!offered.empty() && (!best || offered[0].estimate_s < *best)) best = offered[0].estimate_s;
+  }
+  return best;
+}
+
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,
             const SelectOptions& options) {
   Plan plan{std::move(partition), {}};

@@ -33,4 +33,10 @@ struct SelectOptions {
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,
             const SelectOptions& options = {});
 
+// Seconds that a group takes at best, by the estimates, with its operands and results in whatever
+// layouts suit it; nothing if no kernel takes it.
+std::optional<double> cheapest(const Graph& group, const std::vector<bool>& constant,
+                               const Catalogue& catalogue, const Target& target,
+                               double error = 1e9);
+
 }  // namespace emend
