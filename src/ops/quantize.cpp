@@ -175,14 +175,21 @@ NodeId qlinear_matmul_expand(GraphBuilder& b, const NoAttrs&, Args args) {
   return requantized(b, b.op("matmul", {x, w}), scale, args[6], args[7]);
 }
 
+size_t spatial_rank(const GraphBuilder& b, NodeId x) {
+  size_t rank = b.shape(x).size();
+  if (rank < 2) throw Error(str("a convolution of ", shape_text(b.shape(x))));
+  return rank - 2;
+}
+
 NodeId conv_integer_expand(GraphBuilder& b, const Conv& a, Args args) {
   NodeId x_zero = args.size() > 2 ? reshape(b, args[2], {}) : NodeId();
-  NodeId w_zero = args.size() > 3 ? per_channel(b, args[3], b.shape(args[1]).size() - 1) : NodeId();
+  NodeId w_zero =
+      args.size() > 3 ? per_channel(b, args[3], spatial_rank(b, args[1]) + 1) : NodeId();
   return b.op("conv", {centred(b, args[0], x_zero), centred(b, args[1], w_zero)}, a);
 }
 
 NodeId qlinear_conv_expand(GraphBuilder& b, const Conv& a, Args args) {
-  size_t spatial = b.shape(args[0]).size() - 2;
+  size_t spatial = spatial_rank(b, args[0]);
   NodeId x = centred(b, args[0], reshape(b, args[2], {}));
   NodeId w = centred(b, args[3], per_channel(b, args[5], spatial + 1));
   NodeId sum = b.op("conv", {x, w}, a);
@@ -200,7 +207,7 @@ NodeId dequantized_matmul_expand(GraphBuilder& b, const NoAttrs&, Args args) {
 
 NodeId dequantized_conv_expand(GraphBuilder& b, const Conv& a, Args args) {
   NodeId sum = b.op("conv_integer", {args[0], args[3], args[2], args[5]}, a);
-  size_t spatial = b.shape(args[0]).size() - 2;
+  size_t spatial = spatial_rank(b, args[0]);
   NodeId scale = b.op("mul", {reshape(b, args[1], {}), per_channel(b, args[4], spatial)});
   return b.op("mul", {cast(b, sum, DType::f32), scale});
 }

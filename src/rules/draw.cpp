@@ -13,13 +13,14 @@ namespace {
 
 struct Shape {
   std::string dtype = "f64";
-  bool positive = false, broadcast = false;
+  Elements elements = Elements::any;
+  bool broadcast = false;
   std::vector<std::string> sizes;
 };
 
-std::map<std::string, Shape> parse_draw(const Rule& rule) {
+std::map<std::string, Shape> parse_draw(const Rule& rule, Rng& rng) {
   std::map<std::string, Shape> shapes;
-  for (const std::string& item : split(rule.draw, ' ')) {
+  for (const std::string& item : split(rng.pick(split(rule.draw, '|')), ' ')) {
     if (item.empty()) continue;
     size_t colon = item.find(':'), open = item.find('[');
     if (colon == std::string::npos || open == std::string::npos || item.back() != ']')
@@ -28,7 +29,11 @@ std::map<std::string, Shape> parse_draw(const Rule& rule) {
     std::string head = item.substr(colon + 1, open - colon - 1), dtype;
     for (char c : head) {
       if (c == '+')
-        s.positive = true;
+        s.elements = Elements::positive;
+      else if (c == '=')
+        s.elements = Elements::equal;
+      else if (c == 'I')
+        s.elements = Elements::identity;
       else if (c == '~')
         s.broadcast = true;
       else
@@ -55,7 +60,7 @@ const Dims& sizes_for(const std::string& symbol) {
 class Drawer {
  public:
   Drawer(const Rule& rule, Sizes sizes, Rng& rng)
-      : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule)) {
+      : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule, rng)) {
     instance_.substitution.resize(rule.variables.names.size());
     repetitions_ = static_cast<int>(rng_.between(rule.merges_group() ? 2 : 1, 3));
     for (const auto& [name, shape] : shapes_) {
@@ -136,7 +141,7 @@ class Drawer {
     auto dtype = dtype_named(s.dtype);
     if (!dtype) throw Error(str("rule ", rule_.name, ": no dtype is called ", s.dtype));
     NodeId n = b_.input(r < 0 ? name : str(name, r), Type::tensor(*dtype, some_shape(s, r)));
-    instance_.positive.push_back(s.positive);
+    instance_.elements.push_back(s.elements);
     bind_term(rule_.variables, instance_.substitution, v, r, Term(n.value));
     return n;
   }

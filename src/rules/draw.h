@@ -1,9 +1,10 @@
 // Random instances of a rule's left side. The rule says the shapes of its operands,
 //   x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[c,1,1] y*:[a_i,b] m:bool[a,b] v:+[c]
 // in sizes that are drawn anew each time and differ pairwise; `~` is anything that broadcasts to
-// the shape, `+` has positive elements only, a size with _i is drawn for every repetition. Operands
-// that are not mentioned have the shape [a,b,c]. Attributes are drawn to fit the operator's
-// operands.
+// the shape, `+` has positive elements only, `=` equal ones, `I` is an identity: ones where the
+// first two indices agree and the others are in the middle, zeros elsewhere. A size with _i is
+// drawn for every repetition; `|` parts alternatives. Operands that are not mentioned have the
+// shape [a,b,c]. Attributes are drawn to fit the operator's operands.
 #pragma once
 
 #include <optional>
@@ -16,12 +17,14 @@
 
 namespace emend {
 
+enum class Elements : uint8_t { any, positive, equal, identity };
+
 struct Instance {
-  GraphBuilder builder;        // its inputs are the operands, in the order drawn
-  std::vector<NodeId> left;    // the roots of the left side
-  Substitution substitution;   // terms are nodes of the builder
-  std::vector<bool> positive;  // per input: elements above zero only
-  std::string shapes;          // "x: f64[2,3], w: ...", for messages and to tell instances apart
+  GraphBuilder builder;            // its inputs are the operands, in the order drawn
+  std::vector<NodeId> left;        // the roots of the left side
+  Substitution substitution;       // terms are nodes of the builder
+  std::vector<Elements> elements;  // per input
+  std::string shapes;  // "x: f64[2,3], w: ...", for messages and to tell instances apart
 };
 
 enum class Sizes : uint8_t {

@@ -21,8 +21,9 @@ struct Operand {
   bool weight_only;        // depends on no input of the program; constants do not
 };
 
-// What a variable stands for: an attribute, an operand, or the operands of a starred variable.
-using Fact = std::variant<AttrValue, Operand, std::vector<Operand>>;
+// What a variable stands for: an attribute (all integers of a starred variable are one list), an
+// operand, or the operands or attributes of a starred variable.
+using Fact = std::variant<AttrValue, Operand, std::vector<Operand>, std::vector<AttrValue>>;
 
 struct RuleFunction {
   std::string name;

@@ -36,6 +36,10 @@ AttrValue as_declared(const OpDef& def, const std::string& name, AttrValue v) {
   return v;
 }
 
+bool is_call(const AttrExpr& e, std::string_view function) {
+  return e.kind == AttrExpr::Kind::call && e.function == function;
+}
+
 // How often a repeated pattern (or expression) stands: as often as its starred variables have
 // items.
 size_t items_of(int v, const Variables& variables, const Substitution& s) {
@@ -47,6 +51,7 @@ size_t items_of(int v, const Variables& variables, const Substitution& s) {
 }
 
 size_t repetitions(const AttrExpr& e, const Variables& variables, const Substitution& s) {
+  if (is_call(e, "all")) return 0;
   size_t n = items_of(e.variable, variables, s);
   for (const AttrExpr& a : e.args) n = std::max(n, repetitions(a, variables, s));
   return n;
@@ -100,8 +105,13 @@ class Planner {
 
   Result<Ref> add(const Pattern& p, int repetition) {
     switch (p.kind) {
-      case Pattern::Kind::number:
-        return scalar(p.number);
+      case Pattern::Kind::number: {
+        if (p.index.kind != AttrExpr::Kind::call) return scalar(p.number);
+        auto value = value_of(p.index, rule_, s_, facts_, repetition);
+        if (!value) return Failure{value.error()};
+        if (auto* i = value->as<int64_t>()) return scalar(static_cast<double>(*i));
+        return scalar(*value->as<double>());
+      }
       case Pattern::Kind::variable:
         return variable(p.variable, repetition);
       case Pattern::Kind::at: {
@@ -193,11 +203,11 @@ class Planner {
   Plan plan_;
 };
 
-// The integers of a starred attribute variable as one list.
-Result<AttrValue> as_list(const std::vector<AttrValue>& items) {
+// The values of a starred attribute variable: integers as one list.
+Fact as_fact(const std::vector<AttrValue>& items) {
   Dims out;
   for (const AttrValue& v : items) {
-    if (!v.as<int64_t>()) return fail("not a list of integers");
+    if (!v.as<int64_t>()) return items;
     out.push_back(*v.as<int64_t>());
   }
   return AttrValue(std::move(out));
@@ -205,6 +215,7 @@ Result<AttrValue> as_list(const std::vector<AttrValue>& items) {
 
 Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
                      const TermFacts& facts, int repetition) {
+  if (is_call(e, "all")) return fact_of(e.args[0], rule, s, facts, -1);
   if (e.kind != AttrExpr::Kind::variable) {
     auto v = value_of(e, rule, s, facts, repetition);
     if (!v) return Failure{v.error()};
@@ -225,9 +236,7 @@ Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
   if (auto* v = std::get_if<AttrValue>(&b)) return Fact(*v);
   if (auto* many = std::get_if<std::vector<AttrValue>>(&b)) {
     if (repetition >= 0) return Fact((*many)[static_cast<size_t>(repetition)]);
-    auto list = as_list(*many);
-    if (!list) return Failure{list.error()};
-    return Fact(*list);
+    return as_fact(*many);
   }
   return fail("?", rule.variables.names[static_cast<size_t>(e.variable)], " is not bound");
 }
@@ -342,10 +351,10 @@ Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
 }
 
 bool is_each(const AttrExpr& guard) {
-  return guard.kind == AttrExpr::Kind::call && guard.function == "each";
+  return is_call(guard, "each");
 }
 bool is_alike(const AttrExpr& guard) {
-  return guard.kind == AttrExpr::Kind::call && guard.function == "alike";
+  return is_call(guard, "alike");
 }
 
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts) {

@@ -65,6 +65,11 @@ class Parser {
       p.index = expr();
       p.variable = variable();
       expect(")");
+    } else if (take("number ")) {
+      p.kind = Pattern::Kind::number;
+      p.index = expr();
+      if (p.index.kind != AttrExpr::Kind::call) error("expected a call");
+      expect(")");
     } else {
       p.kind = Pattern::Kind::node;
       head(p);
@@ -234,6 +239,10 @@ std::string to_text(const Pattern& p, const Variables& v) {
       out = name_of(p.variable, v);
       break;
     case Pattern::Kind::number: {
+      if (p.index.kind == AttrExpr::Kind::call) {
+        out = "(number " + to_text(p.index, v) + ")";
+        break;
+      }
       out = number_text(p.number);
       if (out.ends_with(".0")) out.resize(out.size() - 2);
       break;

@@ -10,13 +10,15 @@
 //   (concat[?a] (relu ?x*)...)   repeated for any number of operands: variables with a star take
 //                             one value each time, the others are shared; ?x*... is any operands
 //   (at ?i ?x*)               on the right: the i-th of a starred variable
+//   (number E)                on the right: the scalar that an attribute expression is
 //   (?f:unary ?x)             an operator variable (of a class): binds operator and attributes
 //   (tuple P Q), (tuple P...) at the top of the left side: several roots at once, or a group of two
 //                             or more alike. The right side is another tuple, or any term whose
 //                             value is one, such as a split: its i-th item is the i-th root
 //
 // Operators with the trait `commutative` match in either order. Attribute expressions on the right,
-// such as perm=(compose ?p ?q), and guards call the functions of functions.h.
+// such as perm=(gather ?p ?q), and guards call the functions of functions.h; inside of a repeated
+// pattern a starred variable is the item at hand, and (all ?p*) its whole list.
 #pragma once
 
 #include <string>
@@ -45,13 +47,13 @@ struct Pattern {
   enum class Kind : uint8_t { variable, number, node, at, tuple };
   Kind kind = Kind::variable;
   int variable = -1;  // variable, at: which one; a node: its operator variable, or -1
-  double number = 0;  // number
+  double number = 0;  // number, unless `index` is a call that says it
   OpId op;            // node with a fixed operator
   int whole = -1;     // variable of the whole attribute record, or -1
   std::vector<std::pair<std::string, AttrExpr>> attrs;  // named attributes
-  AttrExpr index;                                       // at: which one
-  std::vector<Pattern> args;                            // of a node; the roots of a tuple
-  bool repeated = false;                                // stands for any number of operands
+  AttrExpr index;             // at: which one; number: its value, if it is a call
+  std::vector<Pattern> args;  // of a node; the roots of a tuple
+  bool repeated = false;      // stands for any number of operands
 };
 
 // The names of a rule's variables, without the question mark; a star at the end says that the

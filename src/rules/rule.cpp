@@ -19,7 +19,7 @@ void collect(const Pattern& p, std::set<int>& out) {
   if (p.variable >= 0) out.insert(p.variable);
   if (p.whole >= 0) out.insert(p.whole);
   for (const auto& [name, e] : p.attrs) collect(e, out);
-  if (p.kind == Pattern::Kind::at) collect(p.index, out);
+  collect(p.index, out);
   for (const Pattern& a : p.args) collect(a, out);
 }
 
@@ -56,6 +56,9 @@ void check_roots(const Rule& r) {
 // The left side is matched: it has no functions.
 void check_side(const Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
+  if (left && p.index.kind == AttrExpr::Kind::call)
+    throw Error("functions stand on the right only");
+  check_functions(p.index);
   for (const auto& [name, e] : p.attrs) {
     if (left && e.kind == AttrExpr::Kind::call) throw Error("functions stand on the right only");
     check_functions(e);
