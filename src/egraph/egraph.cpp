@@ -1,0 +1,331 @@
+#include "egraph/egraph.h"
+
+#include <algorithm>
+
+namespace emend {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+}  // namespace
+
+uint32_t EGraph::hash_of(uint32_t kind, uint32_t attr, std::span<const ClassId> children) {
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
+  uint64_t h = (kind | uint64_t{attr} << 32) * kFactor;
+  for (ClassId c : children) h = ((h << 25 | h >> 39) ^ c.value) * kFactor;
+  return static_cast<uint32_t>((h ^ h >> 29) * kFactor >> 32);
+}
+
+bool EGraph::has_content(uint32_t id, uint32_t kind, uint32_t attr,
+                         std::span<const ClassId> given) const {
+  const Row& row = rows_[id];
+  if (row.kind != kind || row.attr != attr) return false;
+  const auto mine = children(id);
+  return std::equal(mine.begin(), mine.end(), given.begin());
+}
+
+bool EGraph::canonical(std::span<const ClassId> children) const {
+  return std::all_of(children.begin(), children.end(),
+                     [&](ClassId c) { return classes_.is_root(c.value); });
+}
+
+// --- Growing
+
+bool EGraph::within_limits(uint32_t kind) {
+  if (full_ != Full::no) return false;
+  if (node_count() >= limits_.nodes) {
+    full_ = Full::nodes;
+  } else if (limits_.bytes != SIZE_MAX) {
+    // Columns grow by half and the hash table doubles; until one of them does, nothing is added.
+    const bool grows =
+        rows_.size() == rows_.capacity() || hash_cons_.growth() > 0 ||
+        (kind >> 16 > kInline && spilled_.size() + (kind >> 16) > spilled_.capacity());
+    if (grows && bytes() + bytes() / 2 + hash_cons_.growth() > limits_.bytes) full_ = Full::bytes;
+  }
+  return full_ == Full::no;
+}
+
+void EGraph::set_limits(const EGraphLimits& limits) {
+  limits_ = limits;
+  full_ = Full::no;
+}
+
+EGraph::Inserted EGraph::insert(uint32_t kind, uint32_t attr, std::span<const ClassId> given,
+                                uint32_t hash, ClassId into) {
+  const uint32_t slot =
+      hash_cons_.probe(hash, [&](uint32_t node) { return has_content(node, kind, attr, given); });
+  if (const uint32_t found = hash_cons_.node_at(slot); found != HashCons::kEmpty) {
+    return {ENodeId(size_t{found}), false};
+  }
+  if (!within_limits(kind)) return {ENodeId(), false};
+  const auto id = static_cast<uint32_t>(rows_.size());
+  EMEND_ASSERT(id < Union::kCongruence, "an e-graph of two thousand million nodes");
+  Row row{kind, attr, {}};
+  if (given.size() <= kInline) {
+    std::copy(given.begin(), given.end(), row.child);
+  } else {
+    row.child[0] = ClassId(spilled_.size());
+    spilled_.append(given);
+  }
+  rows_.push_back(row);
+  state_.push_back(kChanged);
+  users_.push_back(kNone);
+  seen_class_.push_back(kNone);
+  if (keep_provenance_) provenance_.made(FiringId());
+  if (into.valid()) {
+    classes_.push_below(into.value);
+    next_.push_back(next_[into.value]);
+    next_[into.value] = id;
+    ++union_count_;
+  } else {
+    classes_.push();
+    next_.push_back(id);
+    ++class_count_;
+  }
+  hash_cons_.fill(slot, hash, id);
+  return {ENodeId(size_t{id}), true};
+}
+
+ClassId EGraph::add(uint32_t op, uint32_t attr, std::span<const ClassId> given) {
+  ClassId roots[8];
+  std::vector<ClassId> many;
+  std::span<ClassId> children(roots, given.size());
+  if (given.size() > std::size(roots)) {
+    many.resize(given.size());
+    children = many;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    children[i] = ClassId(size_t{classes_.find(given[i].value)});
+  }
+  const uint32_t kind = kind_of(op, given.size());
+  const Inserted done = insert(kind, attr, children, hash_of(kind, attr, children), ClassId());
+  if (!done.node.valid()) return done.node;
+  if (!done.made) {
+    if (firing_) firing_found_.push_back(done.node);
+    return done.node;
+  }
+  if (keep_provenance_) provenance_.set_maker(done.node, current_firing());
+  if (analysis_.make) analysis_.make(*this, done.node);
+  return done.node;
+}
+
+ENodeId EGraph::lookup(uint32_t op, uint32_t attr, std::span<const ClassId> given) const {
+  std::vector<ClassId> children;
+  for (ClassId c : given) children.push_back(find(c));
+  const uint32_t kind = kind_of(op, given.size());
+  const uint32_t found =
+      hash_cons_.node_at(hash_cons_.probe(hash_of(kind, attr, children), [&](uint32_t node) {
+        return has_content(node, kind, attr, children);
+      }));
+  return found == HashCons::kEmpty ? ENodeId() : ENodeId(size_t{found});
+}
+
+bool EGraph::unite_by(ClassId a, ClassId b, uint32_t cause) {
+  const uint32_t ra = classes_.find(a.value), rb = classes_.find(b.value);
+  if (ra == rb) return false;
+  const uint32_t kept = std::min(ra, rb), gone = std::max(ra, rb);
+  classes_.unite_roots(kept, gone);
+  std::swap(next_[kept], next_[gone]);
+  --class_count_;
+  ++union_count_;
+  // A node that is not linked has users only among those that are not linked either, and these
+  // are made canonical when they are.
+  if (gone < linked_) dirty_.push_back(gone);
+  if (keep_provenance_) {
+    if (cause == Union::kCongruence) {
+      provenance_.congruent(a, b);
+    } else {
+      provenance_.united(a, b, FiringId(size_t{cause}));
+    }
+  }
+  if (analysis_.merge) analysis_.merge(*this, ClassId(size_t{kept}), ClassId(size_t{gone}));
+  return true;
+}
+
+bool EGraph::unite(ClassId a, ClassId b) {
+  if (same(a, b)) return false;
+  return unite_by(a, b, keep_provenance_ ? current_firing().value : kNone);
+}
+
+// --- Firings. The record is written when the firing ends, because nodes that are found come in
+// between; its number is known before, because firings do not overlap.
+
+void EGraph::begin_firing(RuleId rule, std::span<const ENodeId> matched) {
+  end_firing();
+  if (!keep_provenance_) return;
+  firing_ = true;
+  firing_rule_ = rule;
+  firing_matched_.append(matched);
+}
+
+FiringId EGraph::current_firing() {
+  if (firing_ && !firing_id_.valid()) firing_id_ = FiringId(provenance_.firings());
+  return firing_id_;
+}
+
+void EGraph::end_firing() {
+  if (firing_id_.valid()) {
+    provenance_.record(firing_rule_, firing_matched_.span(), firing_found_.span());
+  }
+  firing_ = false;
+  firing_id_ = FiringId();
+  firing_matched_.clear();
+  firing_found_.clear();
+}
+
+// --- Rebuilding
+
+// Gives a node that has a child that is gone the child's new name. If that makes it a copy of
+// another node, both classes are one.
+void EGraph::repair(uint32_t id) {
+  const auto mine = children(id);
+  if (canonical(mine)) return;
+  const uint32_t kind = rows_[id].kind, attr = rows_[id].attr;
+  hash_cons_.erase(
+      hash_cons_.probe(hash_of(kind, attr, mine), [&](uint32_t node) { return node == id; }));
+  if (keep_provenance_ && !(state_[id] & kRenamed)) {
+    provenance_.renamed(ENodeId(size_t{id}), mine);
+    state_[id] |= kRenamed;
+  }
+  for (ClassId& c : mine) c.value = classes_.find(c.value);
+  const uint32_t hash = hash_of(kind, attr, mine);
+  const uint32_t slot =
+      hash_cons_.probe(hash, [&](uint32_t node) { return has_content(node, kind, attr, mine); });
+  const uint32_t other = hash_cons_.node_at(slot);
+  if (other == HashCons::kEmpty) {
+    state_[id] |= kChanged;
+    hash_cons_.fill(slot, hash, id);
+  } else {
+    state_[id] |= kDead;
+    unite_by(ENodeId(size_t{id}), ENodeId(size_t{other}), Union::kCongruence);
+  }
+}
+
+void EGraph::repair_users(uint32_t gone) {
+  const uint32_t last = users_[gone];
+  if (last == kNone) return;
+  // Congruence may take this class away, too, while its new users arrive: it is then among the
+  // dirty ones, and they are looked at once more.
+  const uint32_t root = classes_.find(gone);
+  uint32_t at = last;
+  do {
+    at = uses_[at].next;
+    const uint32_t user = uses_[at].node;
+    if (!(state_[user] & kDead)) repair(user);
+  } while (at != last);
+  if (users_[root] == kNone) {
+    users_[root] = last;
+  } else {
+    std::swap(uses_[users_[root]].next, uses_[last].next);
+  }
+  users_[gone] = kNone;
+}
+
+void EGraph::link_new_nodes() {
+  for (; linked_ < rows_.size(); ++linked_) {
+    const uint32_t id = linked_;
+    repair(id);
+    if (state_[id] & kDead) continue;
+    const auto mine = children(id);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const uint32_t child = mine[i].value;
+      if (std::find(mine.begin(), mine.begin() + static_cast<ptrdiff_t>(i), mine[i]) !=
+          mine.begin() + static_cast<ptrdiff_t>(i)) {
+        continue;
+      }
+      const auto use = static_cast<uint32_t>(uses_.size());
+      const uint32_t last = users_[child];
+      if (last == kNone) {
+        uses_.push_back({id, use});
+        users_[child] = use;
+      } else {
+        uses_.push_back({id, uses_[last].next});
+        uses_[last].next = use;
+      }
+    }
+  }
+}
+
+void EGraph::look_again(ClassId c) {
+  const ClassId root = find(c);
+  for_nodes_of(root, [&](ENodeId n) { state_[n.value] |= kChanged; });
+  for (ENodeId user : parents_of(root)) {
+    state_[user.value] |= kChanged;
+    if (analysis_.make && alive(user)) analysis_.make(*this, user);
+  }
+}
+
+void EGraph::rebuild() {
+  end_firing();
+  while (!clean()) {
+    while (!dirty_.empty()) {
+      const uint32_t gone = dirty_.back();
+      dirty_.pop_back();
+      repair_users(gone);
+    }
+    link_new_nodes();
+    while (dirty_.empty() && linked_ == rows_.size() && !touched_.empty()) {
+      const ClassId c = touched_.back();
+      touched_.pop_back();
+      look_again(c);
+    }
+  }
+}
+
+uint32_t EGraph::refresh() {
+  rebuild();
+  ++time_;
+  tables_.begin_update(rows_.size());
+  const auto size = static_cast<uint32_t>(rows_.size());
+  for (uint32_t id = 0; id < size; ++id) {
+    const uint32_t root = classes_.flatten(id);
+    const bool dead = state_[id] & kDead;
+    if (seen_class_[id] == root && !(state_[id] & (kChanged | kDead))) continue;
+    if (seen_class_[id] != kNone) tables_.mark_stale(rows_[id].kind);
+    if (!dead) state_[id] |= kChanged;
+    seen_class_[id] = dead ? kNone : root;
+  }
+  tables_.drop([&](uint32_t id) { return (state_[id] & (kChanged | kDead)) != 0; });
+  for (uint32_t id = 0; id < size; ++id) {
+    if ((state_[id] & (kChanged | kDead)) != kChanged) continue;
+    state_[id] &= static_cast<uint8_t>(~kChanged);
+    uint32_t* row = tables_.append(rows_[id].kind);
+    row[kNodeColumn] = id;
+    row[kTimeColumn] = time_;
+    row[kClassColumn] = seen_class_[id];
+    row += kChildColumn;
+    for (ClassId c : children(id)) *row++ = c.value;
+  }
+  return time_;
+}
+
+// --- Reading
+
+std::vector<ENodeId> EGraph::nodes_of(ClassId c) const {
+  std::vector<ENodeId> nodes;
+  for_nodes_of(c, [&](ENodeId n) { nodes.push_back(n); });
+  return nodes;
+}
+
+std::vector<ENodeId> EGraph::parents_of(ClassId c) const {
+  std::vector<ENodeId> parents;
+  const uint32_t last = users_[find(c).value];
+  if (last == kNone) return parents;
+  uint32_t at = last;
+  do {
+    at = uses_[at].next;
+    const ENodeId user(size_t{uses_[at].node});
+    if (alive(user)) parents.push_back(user);
+  } while (at != last);
+  std::sort(parents.begin(), parents.end());
+  parents.erase(std::unique(parents.begin(), parents.end()), parents.end());
+  return parents;
+}
+
+size_t EGraph::bytes() const {
+  return rows_.bytes() + classes_.bytes() + next_.bytes() + state_.bytes() + users_.bytes() +
+         seen_class_.bytes() + spilled_.bytes() + uses_.bytes() + hash_cons_.bytes() +
+         provenance_.bytes() + tables_.bytes() + dirty_.bytes() + touched_.bytes();
+}
+
+}  // namespace emend

@@ -1,0 +1,741 @@
+// The e-graph against naive congruence closure, its searches against trying every assignment, its
+// reasons by replaying them. Invariants are checked after every mutation.
+#include "egraph/egraph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "egraph/egg_text.h"
+#include "egraph/explain.h"
+#include "egraph/run.h"
+
+namespace emend {
+namespace {
+
+ClassId id_of(size_t n) {
+  return ClassId(n);
+}
+
+// Every mutation goes through here.
+void expect_sound(EGraph& g) {
+  g.rebuild();
+  const auto faults = g.faults();
+  ASSERT_TRUE(faults.empty()) << faults.size() << " faults, first: " << faults[0];
+}
+
+// Congruence closure by doing it over and over, on the ids that the e-graph gave.
+struct Naive {
+  struct Node {
+    uint32_t op, attr;
+    std::vector<uint32_t> children;
+  };
+  std::vector<Node> nodes;
+  std::vector<uint32_t> name;
+
+  void close() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (uint32_t a = 0; a < nodes.size(); ++a) {
+        for (uint32_t b = 0; b < a; ++b) {
+          if (name[a] != name[b] && content(a) == content(b)) {
+            unite(a, b);
+            changed = true;
+          }
+        }
+      }
+    }
+  }
+  std::vector<uint32_t> content(uint32_t n) const {
+    std::vector<uint32_t> c = {nodes[n].op, nodes[n].attr};
+    for (uint32_t child : nodes[n].children) c.push_back(name[child]);
+    return c;
+  }
+  void unite(uint32_t a, uint32_t b) {
+    const uint32_t from = std::max(name[a], name[b]), to = std::min(name[a], name[b]);
+    std::replace(name.begin(), name.end(), from, to);
+  }
+  size_t distinct() const {
+    std::set<std::vector<uint32_t>> all;
+    for (uint32_t n = 0; n < nodes.size(); ++n) all.insert(content(n));
+    return all.size();
+  }
+};
+
+// A random mutation on both; `naive` may be null.
+void mutate(EGraph& g, Naive* naive, Rng& rng) {
+  const auto any = [&] {
+    return id_of(static_cast<size_t>(rng.between(0, static_cast<int64_t>(g.ids()) - 1)));
+  };
+  if (g.ids() == 0 || rng.between(0, 3) > 0) {
+    // Operator 3 has arities 0 to 6: more children than fit inline.
+    const auto op = static_cast<uint32_t>(rng.between(0, 3));
+    const int64_t arity = g.ids() == 0 ? 0 : op == 3 ? rng.between(0, 6) : op;
+    std::vector<ClassId> children;
+    for (int64_t i = 0; i < arity; ++i) children.push_back(any());
+    const auto attr = static_cast<uint32_t>(rng.between(0, arity ? 1 : 5));
+    const size_t before = g.ids();
+    const ClassId n = g.add(op, attr, children);
+    if (naive && g.ids() > before) {
+      ASSERT_EQ(n.value, before);
+      Naive::Node node{op, attr, {}};
+      for (ClassId c : children) node.children.push_back(c.value);
+      naive->nodes.push_back(node);
+      naive->name.push_back(n.value);
+    }
+  } else {
+    const ClassId a = any(), b = any();
+    const bool different = !g.same(a, b);
+    ASSERT_EQ(g.unite(a, b), different);
+    if (naive) naive->unite(a.value, b.value);
+  }
+}
+
+TEST(HashCons, IsAMap) {
+  Rng rng(1);
+  HashCons table;
+  std::map<uint32_t, uint32_t> model;  // node -> hash
+  for (int i = 0; i < 20000; ++i) {
+    // Few hashes, so that runs are long and wrap around the end.
+    const auto hash = static_cast<uint32_t>(rng.between(0, 40)) * 0x0FFFFFFFu;
+    const auto node = static_cast<uint32_t>(rng.between(0, i < 10000 ? 60 : 3000));
+    const auto known = model.find(node);
+    if (known == model.end()) {
+      table.fill(table.probe(hash, [&](uint32_t n) { return n == node; }), hash, node);
+      model[node] = hash;
+    } else {
+      const uint32_t slot = table.probe(known->second, [&](uint32_t n) { return n == node; });
+      ASSERT_EQ(table.node_at(slot), node);
+      table.erase(slot);
+      model.erase(known);
+    }
+    ASSERT_EQ(table.size(), model.size());
+    if (i % 50) continue;
+    for (const auto& [n, h] : model) {
+      ASSERT_EQ(table.node_at(table.probe(h, [&, n = n](uint32_t x) { return x == n; })), n);
+    }
+  }
+}
+
+TEST(EGraph, UpwardMerging) {
+  EGraph g;
+  const ClassId a = g.add(0, 0, {}), b = g.add(0, 1, {});
+  const ClassId fa = g.add(1, 0, {a}), fb = g.add(1, 0, {b});
+  const ClassId ffa = g.add(1, 0, {fa}), ffb = g.add(1, 0, {fb});
+  EXPECT_EQ(g.add(1, 0, {a}), fa);
+  EXPECT_NE(g.add(1, 7, {a}), fa) << "attributes distinguish";
+  expect_sound(g);
+  EXPECT_FALSE(g.same(ffa, ffb));
+  EXPECT_TRUE(g.unite(b, a));
+  EXPECT_FALSE(g.unite(a, b));
+  expect_sound(g);
+  EXPECT_TRUE(g.same(ffa, ffb));
+  EXPECT_EQ(g.find(b), a) << "the smallest id names the class";
+  EXPECT_EQ(g.node_count(), 5u);
+  EXPECT_EQ(g.class_count(), 4u);
+  EXPECT_EQ(g.nodes_of(fa).size(), 1u);
+  EXPECT_EQ(g.parents_of(b).size(), 2u);
+  EXPECT_FALSE(g.lookup(1, 3, std::vector{a}).valid());
+}
+
+TEST(EGraph, IsNaiveCongruenceClosure) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    Rng rng(seed);
+    EGraph g;
+    Naive naive;
+    const int64_t pause = rng.between(1, 12);
+    for (int i = 0; i < 60; ++i) {
+      mutate(g, &naive, rng);
+      if (i % pause) continue;
+      expect_sound(g);
+      naive.close();
+      ASSERT_EQ(g.node_count(), naive.distinct()) << "seed " << seed;
+      for (size_t n = 0; n < g.ids(); ++n) ASSERT_EQ(g.find(id_of(n)).value, naive.name[n]);
+    }
+  }
+}
+
+// --- Searching
+
+Query random_query(Rng& rng) {
+  Query q;
+  const auto atoms = rng.between(1, 3);
+  const auto slot = [&](int64_t fresh_share) {
+    if (q.slots == 0 || rng.between(0, 9) < fresh_share) return q.slots++;
+    return static_cast<uint32_t>(rng.between(0, q.slots - 1));
+  };
+  for (int64_t i = 0; i < atoms; ++i) {
+    Atom a{.op = static_cast<uint32_t>(rng.between(0, 3))};
+    a.result = slot(3);
+    const int64_t arity = a.op == 3 ? rng.between(0, 4) : a.op;
+    for (int64_t c = 0; c < arity; ++c) a.children.push_back(slot(6));
+    if (rng.between(0, 3) == 0) a.attr = static_cast<uint32_t>(rng.between(0, 2));
+    if (rng.between(0, 3) == 0) a.attr_filter = [](uint32_t attr) { return attr % 2 == 0; };
+    q.atoms.push_back(std::move(a));
+  }
+  q.slot_filters.resize(static_cast<size_t>(rng.between(0, q.slots)));
+  for (auto& f : q.slot_filters) {
+    if (rng.between(0, 2) == 0) f = [](ClassId c) { return c.value % 3 != 0; };
+  }
+  return q;
+}
+
+using Row = std::vector<uint32_t>;
+
+// Every assignment of nodes to atoms, and then: does it fit?
+void brute_force(const EGraph& g, const Query& q, std::vector<uint32_t>& nodes,
+                 std::vector<Row>& out) {
+  if (nodes.size() < q.atoms.size()) {
+    for (uint32_t n = 0; n < g.ids(); ++n) {
+      const Atom& a = q.atoms[nodes.size()];
+      const ENode node = g.node(id_of(n));
+      if (!g.alive(id_of(n)) || node.op != a.op || node.children.size() != a.children.size())
+        continue;
+      nodes.push_back(n);
+      brute_force(g, q, nodes, out);
+      nodes.pop_back();
+    }
+    return;
+  }
+  Row row(q.slots, UINT32_MAX);
+  const auto put = [&](uint32_t slot, ClassId c) {
+    const bool fits = row[slot] == UINT32_MAX || row[slot] == c.value;
+    row[slot] = c.value;
+    return fits;
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Atom& a = q.atoms[i];
+    const ENode node = g.node(id_of(nodes[i]));
+    if (a.attr && *a.attr != node.attr) return;
+    if (a.attr_filter && !a.attr_filter(node.attr)) return;
+    if (!put(a.result, g.find(id_of(nodes[i])))) return;
+    for (size_t c = 0; c < a.children.size(); ++c) {
+      if (!put(a.children[c], node.children[c])) return;
+    }
+  }
+  for (size_t s = 0; s < q.slot_filters.size(); ++s) {
+    if (q.slot_filters[s] && !q.slot_filters[s](id_of(row[s]))) return;
+  }
+  row.insert(row.end(), nodes.begin(), nodes.end());
+  out.push_back(row);
+}
+
+std::vector<Row> sorted_rows(const Rows& rows) {
+  std::vector<Row> out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row row;
+    for (ClassId c : rows.classes(i)) row.push_back(c.value);
+    for (ENodeId n : rows.nodes(i)) row.push_back(n.value);
+    out.push_back(row);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// What a snapshot holds of each live node: its class and children.
+std::map<uint32_t, Row> tuples(const EGraph& g) {
+  std::map<uint32_t, Row> all;
+  for (uint32_t n = 0; n < g.ids(); ++n) {
+    if (!g.alive(id_of(n))) continue;
+    Row& row = all[n];
+    row.push_back(g.find(id_of(n)).value);
+    for (ClassId c : g.node(id_of(n)).children) row.push_back(c.value);
+  }
+  return all;
+}
+
+TEST(Search, FindsWhatTryingEverythingFinds) {
+  size_t found = 0, found_new = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    Rng rng(seed, 1);
+    EGraph g;
+    std::vector<Query> queries;
+    for (int i = 0; i < 6; ++i) queries.push_back(random_query(rng));
+    std::vector<uint32_t> times;
+    std::vector<std::map<uint32_t, Row>> snapshots;
+    for (int round = 0; round < 5; ++round) {
+      for (int64_t i = rng.between(0, 9); i >= 0; --i) mutate(g, nullptr, rng);
+      times.push_back(g.refresh());
+      snapshots.push_back(tuples(g));
+      expect_sound(g);
+      for (const Query& q : queries) {
+        std::vector<uint32_t> nodes;
+        std::vector<Row> all;
+        brute_force(g, q, nodes, all);
+        std::sort(all.begin(), all.end());
+        found += all.size();
+        ASSERT_EQ(sorted_rows(search(g, q)), all) << "seed " << seed << " round " << round;
+        // Semi-naive, from every snapshot on: the rows with a tuple that the one before lacks.
+        for (size_t t = 1; t < times.size(); ++t) {
+          std::vector<Row> fresh;
+          for (const Row& row : all) {
+            if (std::any_of(row.begin() + q.slots, row.end(), [&](uint32_t n) {
+                  // It may have changed and changed back: then every step counts.
+                  for (size_t s = t; s < snapshots.size(); ++s) {
+                    const auto was = snapshots[s - 1].find(n);
+                    if (was == snapshots[s - 1].end() || was->second != snapshots[s].at(n))
+                      return true;
+                  }
+                  return false;
+                })) {
+              fresh.push_back(row);
+            }
+          }
+          found_new += fresh.size();
+          ASSERT_EQ(sorted_rows(search(g, q, times[t])), fresh)
+              << "seed " << seed << " since " << t;
+        }
+      }
+    }
+  }
+  EXPECT_GT(found, 1000u) << "the queries must find something";
+  EXPECT_GT(found_new, 1000u);
+}
+
+TEST(Search, SeesTheSnapshotWhileRulesAreApplied) {
+  EGraph g;
+  const ClassId a = g.add(0, 0, {}), b = g.add(0, 1, {}), fa = g.add(1, 0, {a});
+  const Query q{.slots = 2, .atoms = {{.op = 1, .result = 0, .children = {1}}}};
+  const uint32_t first = g.refresh();
+  g.add(1, 0, {b});
+  g.unite(a, b);
+  EXPECT_EQ(sorted_rows(search(g, q)), (std::vector<Row>{{fa.value, a.value, fa.value}}));
+  const uint32_t second = g.refresh();
+  EXPECT_GT(second, first);
+  EXPECT_EQ(search(g, q).size(), 1u);
+  EXPECT_EQ(search(g, q, second).size(), 0u) << "its tuple is as it was: a named the class before";
+}
+
+// --- Running
+
+constexpr std::string_view kArithmetic =
+    R"((datatype Math (Add Math Math) (Mul Math Math) (Neg Math) (Const i64) (Var String))
+(rewrite (Add a b) (Add b a))
+(rewrite (Mul a b) (Mul b a))
+(rewrite (Add a (Add b c)) (Add (Add a b) c))
+(rewrite (Mul a (Mul b c)) (Mul (Mul a b) c))
+(rewrite (Mul a (Add b c)) (Add (Mul a b) (Mul a c)))
+(rewrite (Add (Mul a b) (Mul a c)) (Mul a (Add b c)))
+(rewrite (Add a (Const 0)) a)
+(rewrite (Mul a (Const 0)) (Const 0))
+(rewrite (Mul a (Const 1)) a)
+(rewrite (Add a (Neg a)) (Const 0))
+(rewrite (Neg (Neg a)) a)
+(let $x (Var "x"))
+(let $e (Add (Mul $x (Add (Var "y") (Const 0))) (Mul $x (Add (Var "z") (Const 1)))))
+(let $zero (Add (Neg (Mul $x (Var "y"))) (Mul (Var "y") $x)))
+)";
+constexpr std::string_view kSum = R"((datatype Math (Add Math Math) (Var String))
+(rewrite (Add a b) (Add b a))
+(rewrite (Add a (Add b c)) (Add (Add a b) c))
+(let $sum (Add (Var "a") (Add (Var "b") (Add (Var "c") (Add (Var "d") (Add (Var "e") (Var "f")))))))
+)";
+
+struct Saturation {
+  EggProgram program;
+  EGraph g;
+  std::vector<ClassId> lets;
+  Runner runner;
+
+  explicit Saturation(std::string_view text, Analysis analysis = {})
+      : program(read_egg(text, "test.egg")), g(std::move(analysis)), runner(rewrites(program)) {
+    lets = add_lets(g, program);
+  }
+  static std::vector<Rewrite> rewrites(const EggProgram& program) {
+    std::vector<Rewrite> all;
+    for (const TermRule& r : program.rules) all.push_back(to_rewrite(r));
+    return all;
+  }
+};
+
+RunOptions plain(size_t iterations, size_t nodes = SIZE_MAX) {
+  RunOptions o;
+  o.limits = {.iterations = iterations, .nodes = nodes};
+  o.back_off.on = false;
+  return o;
+}
+
+// All there is about an e-graph, in words.
+std::string text_of(const EGraph& g) {
+  std::string out;
+  for (size_t n = 0; n < g.ids(); ++n) {
+    const ENode node = g.node(id_of(n));
+    out += str(g.find(id_of(n)).value, g.alive(id_of(n)) ? " = " : " was ", node.op, "[", node.attr,
+               "]");
+    for (ClassId c : node.children) out += str(" ", c.value);
+    out += "\n";
+  }
+  return out;
+}
+
+TEST(Run, SumOfSixTermsSaturates) {
+  Saturation s(kSum);
+  const RunReport report = s.runner.run(s.g, plain(100));
+  expect_sound(s.g);
+  EXPECT_EQ(report.stopped, StopReason::saturated);
+  // Every non-empty subset of six terms is a class, and every ordered split of it a node.
+  EXPECT_EQ(report.classes, 63u);
+  EXPECT_EQ(report.nodes, 608u);
+  size_t applied = 0;
+  for (const RuleReport& r : report.rules) applied += r.applied;
+  EXPECT_GE(applied, 600u);
+}
+
+TEST(Run, MathBenchmarkHasTheKnownCounts) {
+  const EggProgram program = [] {
+    std::ifstream in("bench/egraph/math.egg");
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    return read_egg(text, "math.egg");
+  }();
+  EGraph g;
+  add_lets(g, program);
+  Runner runner(Saturation::rewrites(program));
+  EXPECT_EQ(runner.run(g, plain(8)).nodes, 8113u);
+  expect_sound(g);
+  EXPECT_EQ(runner.run(g, plain(1)).nodes, 28303u) << "a run goes on where it stopped";
+}
+
+TEST(Run, SameForAnyNumberOfThreads) {
+  const int before = thread_count();
+  std::string first;
+  Rows first_rows;
+  for (int threads : {1, 2, 3, 7}) {
+    set_thread_count(threads);
+    Saturation s(kArithmetic);
+    s.runner.run(s.g, plain(6));
+    expect_sound(s.g);
+    const Query pairs{.slots = 4,
+                      .atoms = {{.op = 0, .result = 0, .children = {1, 2}},
+                                {.op = 0, .result = 3, .children = {1, 0}}}};
+    s.g.refresh();
+    const std::string text = text_of(s.g);
+    const Rows rows = search(s.g, pairs);
+    if (threads == 1) {
+      first = text;
+      first_rows = rows;
+    }
+    ASSERT_TRUE(text == first) << threads << " threads";
+    ASSERT_TRUE(rows == first_rows) << threads << " threads";
+    ASSERT_GT(s.g.node_count(), 4000u) << "several tasks";
+  }
+  set_thread_count(before);
+}
+
+TEST(Run, LimitsHoldInsideAnIterationAndNothingIsLost) {
+  Saturation whole(kSum);
+  whole.runner.run(whole.g, plain(100));
+  for (size_t limit : {12u, 13u, 50u, 200u, 607u}) {
+    Saturation s(kSum);
+    const RunReport report = s.runner.run(s.g, plain(100, limit));
+    expect_sound(s.g);
+    EXPECT_EQ(report.stopped, StopReason::nodes);
+    EXPECT_LE(report.nodes, limit);
+    EXPECT_GE(report.nodes * 5, limit * 4) << "only congruence takes nodes away again";
+    const RunReport rest = s.runner.run(s.g, plain(100));
+    expect_sound(s.g);
+    EXPECT_EQ(rest.stopped, StopReason::saturated);
+    EXPECT_EQ(rest.nodes, whole.g.node_count());
+    EXPECT_EQ(rest.classes, whole.g.class_count());
+  }
+}
+
+TEST(Run, BytesAreALimit) {
+  for (size_t limit : {60000u, 200000u, 1000000u}) {
+    Saturation s(kArithmetic);
+    RunOptions options = plain(100);
+    options.limits.bytes = limit;
+    const RunReport report = s.runner.run(s.g, options);
+    expect_sound(s.g);
+    EXPECT_EQ(report.stopped, StopReason::bytes);
+    EXPECT_LE(s.g.bytes(), limit);
+    EXPECT_GE(s.g.bytes() * 4, limit);
+  }
+}
+
+TEST(Run, BackOffDelaysAndLosesNothing) {
+  Saturation plain_run(kSum), backed_off(kSum);
+  plain_run.runner.run(plain_run.g, plain(100));
+  RunOptions options = plain(100);
+  options.back_off = {.on = true, .matches = 8, .rounds = 2};
+  const RunReport report = backed_off.runner.run(backed_off.g, options);
+  expect_sound(backed_off.g);
+  EXPECT_EQ(report.stopped, StopReason::saturated);
+  EXPECT_GT(report.rules[0].bans + report.rules[1].bans, 3u);
+  EXPECT_EQ(report.nodes, plain_run.g.node_count());
+  EXPECT_EQ(report.classes, plain_run.g.class_count());
+}
+
+TEST(Run, StopsWhenAsked) {
+  std::atomic<bool> stop = true;
+  Saturation s(kArithmetic);
+  RunOptions options = plain(100);
+  options.monitor = Monitor({}, &stop);
+  options.monitor = Monitor([](const Progress&) {}, &stop);
+  EXPECT_EQ(s.runner.run(s.g, options).stopped, StopReason::interrupted);
+  options = plain(100);
+  options.limits.seconds = 0;
+  EXPECT_EQ(s.runner.run(s.g, options).stopped, StopReason::seconds);
+  EXPECT_EQ(s.runner.run(s.g, plain(0)).stopped, StopReason::iterations);
+  expect_sound(s.g);
+}
+
+TEST(Run, ManyRowsAtOnceAreAsOneByOne) {
+  Saturation batched(kArithmetic);
+  // With an analysis, even an idle one, rows are applied one after the other.
+  Saturation single(kArithmetic, {.make = [](EGraph&, ENodeId) {}});
+  for (int i = 0; i < 6; ++i) {
+    batched.runner.run(batched.g, plain(1));
+    single.runner.run(single.g, plain(1));
+    expect_sound(batched.g);
+    expect_sound(single.g);
+    EXPECT_EQ(batched.g.node_count(), single.g.node_count());
+    EXPECT_EQ(batched.g.class_count(), single.g.class_count());
+  }
+}
+
+// --- Reasons
+
+// Replays firings on a fresh e-graph: ids of the old one are found by their terms.
+class Replay {
+ public:
+  Replay(const Saturation& s, const Explainer& explainer) : old_(s), explainer_(explainer) {
+    for (size_t n = 0; n < s.g.ids(); ++n) {
+      if (s.g.provenance().maker(id_of(n)).valid()) continue;
+      std::vector<ClassId> children;
+      for (ClassId c : explainer.term(id_of(n)).children) children.push_back(*find(c));
+      const ENode term = explainer.term(id_of(n));
+      g_.add(term.op, term.attr, children);
+    }
+    g_.rebuild();
+  }
+
+  // Where the term of an old node is now.
+  std::optional<ClassId> find(ENodeId n) const {
+    const ENode term = explainer_.term(n);
+    std::vector<ClassId> children;
+    for (ClassId c : term.children) {
+      const auto found = find(c);
+      if (!found) return std::nullopt;
+      children.push_back(*found);
+    }
+    const ENodeId found = g_.lookup(term.op, term.attr, children);
+    if (!found.valid()) return std::nullopt;
+    return g_.find(found);
+  }
+
+  void apply(FiringId f) {
+    const Firing firing = old_.g.provenance().firing(f);
+    const TermRule& rule = old_.program.rules[firing.rule.value];
+    std::vector<std::optional<ClassId>> slots(rule.query.slots);
+    const auto put = [&](uint32_t slot, ClassId c) {
+      ASSERT_TRUE(!slots[slot] || *slots[slot] == c)
+          << "the pattern of " << rule.name << " does not fit";
+      slots[slot] = c;
+    };
+    for (size_t i = 0; i < firing.matched.size(); ++i) {
+      const Atom& a = rule.query.atoms[i];
+      const ENode term = explainer_.term(firing.matched[i]);
+      const auto here = find(firing.matched[i]);
+      ASSERT_TRUE(here.has_value()) << "what " << rule.name << " matched is not there";
+      ASSERT_EQ(term.op, a.op);
+      put(a.result, *here);
+      for (size_t c = 0; c < a.children.size(); ++c) put(a.children[c], *find(term.children[c]));
+    }
+    std::vector<ClassId> values;
+    for (const auto& s : slots) values.push_back(*s);
+    for (const Term::Node& n : rule.term.nodes) {
+      std::vector<ClassId> children;
+      for (uint32_t c : n.children) children.push_back(values[c]);
+      values.push_back(g_.add(n.op, n.attr, children));
+    }
+    g_.unite(*slots[rule.query.atoms[0].result],
+             rule.term.nodes.empty() ? values[rule.term.bare] : values.back());
+    g_.rebuild();
+  }
+
+ private:
+  const Saturation& old_;
+  const Explainer& explainer_;
+  EGraph g_;
+};
+
+void expect_replays(Saturation& s, uint64_t seed, int questions) {
+  Explainer explainer(s.g);
+  Rng rng(seed);
+  size_t longest = 0;
+  for (int i = 0; i < questions; ++i) {
+    const auto a = id_of(static_cast<size_t>(rng.between(0, static_cast<int64_t>(s.g.ids()) - 1)));
+    const auto b = rng.pick(s.g.nodes_of(a));
+    const auto trail = explainer.of_equality(a, b);
+    ASSERT_TRUE(std::is_sorted(trail.begin(), trail.end()));
+    Replay replay(s, explainer);
+    for (FiringId f : trail) ASSERT_NO_FATAL_FAILURE(replay.apply(f));
+    ASSERT_TRUE(replay.find(a) && replay.find(b)) << "the nodes are made";
+    ASSERT_EQ(*replay.find(a), *replay.find(b)) << "and are equal";
+    longest = std::max(longest, trail.size());
+    // Without its last step a proof must not hold, or it was none of its steps.
+    if (a != b && !trail.empty() && !s.g.provenance().maker(a).valid()) {
+      Replay shorter(s, explainer);
+      for (size_t k = 0; k + 1 < trail.size(); ++k)
+        ASSERT_NO_FATAL_FAILURE(shorter.apply(trail[k]));
+    }
+  }
+  EXPECT_GT(longest, 3u);
+  EXPECT_LT(longest, s.g.provenance().firings()) << "an explanation is not everything";
+}
+
+TEST(Explain, TrailsReplay) {
+  for (std::string_view text : {kSum, kArithmetic}) {
+    Saturation s(text);
+    s.runner.run(s.g, plain(5));
+    expect_replays(s, 1, 60);
+    Saturation single(text, {.make = [](EGraph&, ENodeId) {}});
+    single.runner.run(single.g, plain(5));
+    expect_replays(single, 2, 60);
+  }
+}
+
+TEST(Explain, EveryNodeHasAReason) {
+  Saturation s(kArithmetic);
+  const size_t given = s.g.ids();
+  s.runner.run(s.g, plain(5));
+  const Provenance& p = s.g.provenance();
+  for (size_t n = 0; n < s.g.ids(); ++n) ASSERT_EQ(p.maker(id_of(n)).valid(), n >= given) << n;
+  for (const Union& u : p.unions())
+    ASSERT_TRUE(u.by_congruence() || u.firing().value < p.firings());
+  // What was given rests on nothing.
+  EXPECT_TRUE(Explainer(s.g).of_node(id_of(0)).empty());
+}
+
+TEST(Explain, NothingIsKeptWhereNobodyAsks) {
+  EGraph g({}, false);
+  const ClassId a = g.add(0, 0, {}), b = g.add(0, 1, {});
+  g.begin_firing(RuleId(size_t{0}), {});
+  g.unite(g.add(1, 0, {a}), b);
+  expect_sound(g);
+  EXPECT_EQ(g.provenance().bytes(), 0u);
+}
+
+// --- Analyses: the value of constant terms, as a client keeps it.
+
+constexpr uint32_t kNumber = 0, kPlus = 1, kVariable = 2;
+
+struct Values {
+  std::map<uint32_t, uint32_t> of;  // by class
+
+  void learn(EGraph& g, ClassId c, uint32_t value) {
+    if (!of.try_emplace(g.find(c).value, value).second) return;
+    g.unite(c, g.add(kNumber, value, {}));
+    g.touch(c);
+  }
+  std::optional<uint32_t> value(const EGraph& g, ClassId c) const {
+    const auto found = of.find(g.find(c).value);
+    return found == of.end() ? std::nullopt : std::optional(found->second);
+  }
+  Analysis analysis() {
+    return {.make =
+                [this](EGraph& g, ENodeId n) {
+                  const ENode node = g.node(n);
+                  if (node.op == kNumber) return learn(g, n, node.attr);
+                  if (node.op != kPlus) return;
+                  const auto a = value(g, node.children[0]), b = value(g, node.children[1]);
+                  if (a && b) learn(g, n, *a + *b);
+                },
+            .merge =
+                [this](EGraph& g, ClassId kept, ClassId gone) {
+                  const auto lost = of.find(gone.value);
+                  if (lost == of.end()) return;
+                  const uint32_t value = lost->second;
+                  of.erase(lost);
+                  if (of.try_emplace(kept.value, value).second) g.touch(kept);
+                }};
+  }
+};
+
+TEST(Analysis, ValuesTravelUpwards) {
+  Values values;
+  EGraph g(values.analysis());
+  const ClassId x = g.add(kVariable, 0, {}), y = g.add(kVariable, 1, {});
+  ClassId sum = g.add(kPlus, 0, {x, y});
+  for (int i = 0; i < 5; ++i) sum = g.add(kPlus, 0, {sum, x});
+  expect_sound(g);
+  EXPECT_FALSE(values.value(g, sum));
+  g.unite(x, g.add(kNumber, 3, {}));
+  expect_sound(g);
+  EXPECT_FALSE(values.value(g, sum));
+  const uint32_t before = g.refresh();
+  g.unite(y, g.add(kNumber, 10, {}));
+  expect_sound(g);
+  EXPECT_EQ(values.value(g, sum), 28u);
+  EXPECT_TRUE(g.lookup(kNumber, 28, {}).valid());
+  EXPECT_TRUE(g.same(sum, g.lookup(kNumber, 28, {})));
+  // Those who use what became known count as changed.
+  const Query q{.slots = 3, .atoms = {{.op = kPlus, .result = 0, .children = {1, 2}}}};
+  g.refresh();
+  EXPECT_EQ(search(g, q, before + 1).size(), 6u);
+}
+
+TEST(Analysis, AFilterThatOpensLaterLetsTheRuleFire) {
+  std::set<uint32_t> open;
+  EGraph g;
+  const ClassId x = g.add(kVariable, 0, {}), y = g.add(kVariable, 1, {});
+  g.add(kPlus, 0, {x, y});
+  Query q{.slots = 3, .atoms = {{.op = kPlus, .result = 0, .children = {1, 2}}}};
+  q.slot_filters = {{}, {}, [&](ClassId c) { return open.contains(c.value); }};
+  size_t fired = 0;
+  Runner runner({{.name = "when open", .query = q, .apply = [&](EGraph&, RuleId, const Rows& rows) {
+                    fired += rows.size();
+                    return size_t{0};
+                  }}});
+  EXPECT_EQ(runner.run(g, plain(10)).stopped, StopReason::saturated);
+  EXPECT_EQ(fired, 0u);
+  open.insert(y.value);
+  g.touch(y);
+  runner.run(g, plain(10));
+  EXPECT_EQ(fired, 1u);
+}
+
+// --- Text
+
+void expect_refused(std::string_view text, const std::string& message) {
+  try {
+    read_egg(text, "bad.egg");
+    FAIL() << "accepted: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()), message);
+  }
+}
+
+TEST(EggText, SaysWhatItDoesNotUnderstand) {
+  expect_refused("(datatype M (A))\n(run 3)",
+                 "bad.egg:2: \"run\" is not understood; known are datatype, rewrite and let");
+  expect_refused("(datatype M (A)", "bad.egg:1: a parenthesis that is never closed");
+  expect_refused("; a comment\n)", "bad.egg:2: a closing parenthesis that nothing opened");
+  expect_refused("x", "bad.egg:1: this is not understood; known are datatype, rewrite and let");
+  expect_refused("(datatype M (A N))", "bad.egg:1: there is no sort N");
+  expect_refused("(datatype M (A) (A))", "bad.egg:1: the constructor A is already there");
+  expect_refused("(datatype M (A M))\n\n(rewrite (A a) b)",
+                 "bad.egg:3: b does not occur on the left side");
+  expect_refused("(datatype M (A M))\n(rewrite (A a a) a)", "bad.egg:2: A takes 1 argument, not 2");
+  expect_refused("(datatype M (A M))\n(rewrite (A a) a :when ())",
+                 "bad.egg:2: a rewrite has a left and a right side; options are not understood");
+  expect_refused("(datatype M (C i64))\n(rewrite (C x) (C x))",
+                 "bad.egg:2: argument 1 of C must be a literal of sort i64");
+  expect_refused("(datatype M (C String))\n(let $x (C \"a\nb\"))",
+                 "bad.egg:2: a text that does not end on its line");
+  expect_refused("(datatype M (A))\n(let x (A))",
+                 "bad.egg:2: the name of a let begins with $, as $x does");
+  expect_refused("(datatype M (A) (F M)) (datatype N (B))\n(let $x (F (B)))",
+                 "bad.egg:2: expected a term of sort M, this one is of N");
+  expect_refused(std::string(300, '('), "bad.egg:1: more than 200 parentheses inside each other");
+}
+
+}  // namespace
+}  // namespace emend
