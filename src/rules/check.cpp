@@ -92,7 +92,7 @@ Verdict compare(const Rule& rule, const Pattern& rhs, const Instance& drawn, Ari
   Adder adder{.matched = [](Term t) { return t; },
               .constant = [&](const Tensor& t) { return Term(b.constant(t).value); },
               .node =
-                  [&](const Plan::Step& step, std::span<const Term> terms) {
+                  [&](const RightSide::Step& step, std::span<const Term> terms) {
                     std::vector<NodeId> args;
                     for (Term t : terms) args.push_back(NodeId(t.value));
                     return Term(b.try_op(step.op, args, step.attrs).value_or_throw().value);

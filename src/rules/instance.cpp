@@ -64,14 +64,14 @@ size_t repetitions(const Pattern& p, const Variables& variables, const Substitut
   return n;
 }
 
-Result<Plan::Ref> add_step(Plan& plan, Plan::Step step, const TermFacts& facts) {
+Result<RightSide::Ref> add_step(RightSide& plan, RightSide::Step step, const TermFacts& facts) {
   std::vector<Type> types;
-  for (Plan::Ref r : step.args) types.push_back(type_of(plan, r, facts));
+  for (RightSide::Ref r : step.args) types.push_back(type_of(plan, r, facts));
   auto type = infer_type(op_def(step.op), step.attrs, types);
   if (!type) return Failure{type.error()};
   step.type = *type;
   plan.steps.push_back(std::move(step));
-  return Plan::Ref{Plan::Ref::From::step, static_cast<uint32_t>(plan.steps.size() - 1)};
+  return RightSide::Ref{RightSide::Ref::From::step, static_cast<uint32_t>(plan.steps.size() - 1)};
 }
 
 // A literal may be written as an integer where the attribute is a real or a flag.
@@ -87,7 +87,7 @@ class Planner {
   Planner(const Rule& rule, const Substitution& s, const TermFacts& facts, DType scalars)
       : rule_(rule), s_(s), facts_(facts), scalars_(scalars) {}
 
-  Result<Plan> plan(const Pattern& p) {
+  Result<RightSide> plan(const Pattern& p) {
     if (p.kind == Pattern::Kind::tuple) {
       auto roots = add_all(p.args, -1);
       if (!roots) return Failure{roots.error()};
@@ -101,7 +101,7 @@ class Planner {
   }
 
  private:
-  using Ref = Plan::Ref;
+  using Ref = RightSide::Ref;
 
   Result<Ref> add(const Pattern& p, int repetition) {
     switch (p.kind) {
@@ -147,7 +147,7 @@ class Planner {
   }
 
   Result<Ref> node(const Pattern& p, int repetition) {
-    Plan::Step step;
+    RightSide::Step step;
     auto head = operator_of(p, repetition);
     if (!head) return Failure{head.error()};
     step.op = head->op;
@@ -200,7 +200,7 @@ class Planner {
   const Substitution& s_;
   const TermFacts& facts_;
   DType scalars_;
-  Plan plan_;
+  RightSide plan_;
 };
 
 // The values of a starred attribute variable: integers as one list.
@@ -242,11 +242,12 @@ Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
 }
 
 // The items of a value that is a tuple.
-Result<std::vector<Plan::Ref>> add_items(Plan& plan, Plan::Ref tuple, const TermFacts& facts) {
-  std::vector<Plan::Ref> items;
+Result<std::vector<RightSide::Ref>> add_items(RightSide& plan, RightSide::Ref tuple,
+                                              const TermFacts& facts) {
+  std::vector<RightSide::Ref> items;
   size_t n = type_of(plan, tuple, facts).items.size();
   for (size_t i = 0; i < n; ++i) {
-    Plan::Step get{.op = op_named("get"), .attrs = {}, .args = {tuple}, .type = {}};
+    RightSide::Step get{.op = op_named("get"), .attrs = {}, .args = {tuple}, .type = {}};
     get.attrs = Attrs({{"index", static_cast<int64_t>(i)}});
     auto item = add_step(plan, std::move(get), facts);
     if (!item) return Failure{item.error()};
@@ -333,20 +334,20 @@ bool in_class(OpClass c, const OpDef& def) {
   return false;
 }
 
-Type type_of(const Plan& plan, Plan::Ref ref, const TermFacts& facts) {
+Type type_of(const RightSide& plan, RightSide::Ref ref, const TermFacts& facts) {
   switch (ref.from) {
-    case Plan::Ref::From::matched:
+    case RightSide::Ref::From::matched:
       return facts.type(Term(ref.index));
-    case Plan::Ref::From::step:
+    case RightSide::Ref::From::step:
       return plan.steps[ref.index].type;
-    case Plan::Ref::From::constant:
+    case RightSide::Ref::From::constant:
       return plan.constants[ref.index].type();
   }
   return Type::any();
 }
 
-Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
-                     const TermFacts& facts, DType scalars) {
+Result<RightSide> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
+                          const TermFacts& facts, DType scalars) {
   return Planner(rule, s, facts, scalars).plan(p);
 }
 
@@ -406,8 +407,8 @@ std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const Te
   return out;
 }
 
-Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
-                   std::span<const Type> roots) {
+Result<RightSide> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
+                        std::span<const Type> roots) {
   if (!holds(rule, s, facts)) return fail("the guard does not hold");
   auto plan = plan_of(rule.rhs, rule, s, facts, roots[0].dtype);
   if (!plan) return plan;
@@ -416,26 +417,27 @@ Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& fac
     if (!items) return Failure{items.error()};
     plan->results = std::move(*items);
   }
-  bool same = std::equal(roots.begin(), roots.end(), plan->results.begin(), plan->results.end(),
-                         [&](const Type& t, Plan::Ref r) { return type_of(*plan, r, facts) == t; });
+  bool same =
+      std::equal(roots.begin(), roots.end(), plan->results.begin(), plan->results.end(),
+                 [&](const Type& t, RightSide::Ref r) { return type_of(*plan, r, facts) == t; });
   if (!same) return fail("the right side has another type");
   return plan;
 }
 
-std::vector<Term> add(const Plan& plan, const Adder& to) {
+std::vector<Term> add(const RightSide& plan, const Adder& to) {
   std::vector<Term> made;
-  auto term = [&](Plan::Ref r) {
-    if (r.from == Plan::Ref::From::step) return made[r.index];
-    if (r.from == Plan::Ref::From::constant) return to.constant(plan.constants[r.index]);
+  auto term = [&](RightSide::Ref r) {
+    if (r.from == RightSide::Ref::From::step) return made[r.index];
+    if (r.from == RightSide::Ref::From::constant) return to.constant(plan.constants[r.index]);
     return to.matched(Term(r.index));
   };
-  for (const Plan::Step& step : plan.steps) {
+  for (const RightSide::Step& step : plan.steps) {
     std::vector<Term> args;
-    for (Plan::Ref r : step.args) args.push_back(term(r));
+    for (RightSide::Ref r : step.args) args.push_back(term(r));
     made.push_back(to.node(step, args));
   }
   std::vector<Term> results;
-  for (Plan::Ref r : plan.results) results.push_back(term(r));
+  for (RightSide::Ref r : plan.results) results.push_back(term(r));
   return results;
 }
 

@@ -49,7 +49,7 @@ bool is_number(const Tensor& t, double number);
 bool in_class(OpClass c, const OpDef& def);
 
 // Nodes to be added for a right side, operands before users.
-struct Plan {
+struct RightSide {
   struct Ref {
     enum class From : uint8_t { matched, step, constant } from = From::matched;
     uint32_t index = 0;  // the term's value, or the place in steps or constants
@@ -67,9 +67,9 @@ struct Plan {
 
 // The plan of any pattern whose variables are bound, with one result, or those of a tuple pattern;
 // scalars take the dtype given.
-Result<Plan> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
-                     const TermFacts& facts, DType scalars);
-Type type_of(const Plan& plan, Plan::Ref ref, const TermFacts& facts);
+Result<RightSide> plan_of(const Pattern& p, const Rule& rule, const Substitution& s,
+                          const TermFacts& facts, DType scalars);
+Type type_of(const RightSide& plan, RightSide::Ref ref, const TermFacts& facts);
 
 // Does the guard hold?
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts);
@@ -80,10 +80,10 @@ bool is_alike(const AttrExpr& guard);
 
 // The right side for a match whose roots have these types; a failure says why the rule does not
 // apply.
-Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
-                   std::span<const Type> roots);
-inline Result<Plan> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
-                          const Type& root) {
+Result<RightSide> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
+                        std::span<const Type> roots);
+inline Result<RightSide> apply(const Rule& rule, const Substitution& s, const TermFacts& facts,
+                               const Type& root) {
   return apply(rule, s, facts, std::span(&root, 1));
 }
 
@@ -100,10 +100,10 @@ std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const Te
 struct Adder {
   std::function<Term(Term)> matched;
   std::function<Term(const Tensor&)> constant;
-  std::function<Term(const Plan::Step&, std::span<const Term>)> node;
+  std::function<Term(const RightSide::Step&, std::span<const Term>)> node;
 };
 // The terms of the plan's results.
-std::vector<Term> add(const Plan& plan, const Adder& to);
+std::vector<Term> add(const RightSide& plan, const Adder& to);
 
 // Attribute expressions under a substitution.
 Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substitution& s,

@@ -102,7 +102,7 @@ class Round {
  private:
   struct Rewrite {
     const Rule* rule;
-    Plan plan;
+    RightSide plan;
   };
 
   // --- Which nodes are needed, and how each is made ---
@@ -114,12 +114,12 @@ class Round {
       NodeId id{i};
       if (!needed_[id]) continue;
       if (auto rewrite = find_rewrite(id)) {
-        auto need = [&](Plan::Ref r) {
-          if (r.from == Plan::Ref::From::matched) needed_[NodeId(r.index)] = 1;
+        auto need = [&](RightSide::Ref r) {
+          if (r.from == RightSide::Ref::From::matched) needed_[NodeId(r.index)] = 1;
         };
-        for (Plan::Ref r : rewrite->plan.results) need(r);
-        for (const Plan::Step& step : rewrite->plan.steps) {
-          for (Plan::Ref r : step.args) need(r);
+        for (RightSide::Ref r : rewrite->plan.results) need(r);
+        for (const RightSide::Step& step : rewrite->plan.steps) {
+          for (RightSide::Ref r : step.args) need(r);
         }
         s_.count(rewrite->rule->name);
         rewrites_.emplace(id, std::move(*rewrite));
@@ -156,16 +156,16 @@ class Round {
   }
 
   // The operators that the plan adds, without those that will be folded.
-  Weight added(const Plan& plan) const {
+  Weight added(const RightSide& plan) const {
     Weight w;
     std::vector<bool> constant;
-    auto is_constant = [&](Plan::Ref r) {
-      if (r.from == Plan::Ref::From::step) return bool(constant[r.index]);
-      return r.from == Plan::Ref::From::constant || g_.is_constant(NodeId(r.index));
+    auto is_constant = [&](RightSide::Ref r) {
+      if (r.from == RightSide::Ref::From::step) return bool(constant[r.index]);
+      return r.from == RightSide::Ref::From::constant || g_.is_constant(NodeId(r.index));
     };
-    for (const Plan::Step& step : plan.steps) {
+    for (const RightSide::Step& step : plan.steps) {
       std::vector<Type> types;
-      for (Plan::Ref r : step.args) types.push_back(type_of(plan, r, facts_));
+      for (RightSide::Ref r : step.args) types.push_back(type_of(plan, r, facts_));
       const OpDef& def = op_def(step.op);
       constant.push_back(s_.folds(def, step.type, types) &&
                          std::all_of(step.args.begin(), step.args.end(), is_constant));
@@ -189,7 +189,7 @@ class Round {
         add(it->second.plan, {.matched = [&](Term t) { return Term(made_[NodeId(t.value)].value); },
                               .constant = [&](const Tensor& t) { return Term(constant(t).value); },
                               .node =
-                                  [&](const Plan::Step& step, std::span<const Term> terms) {
+                                  [&](const RightSide::Step& step, std::span<const Term> terms) {
                                     std::vector<NodeId> args;
                                     for (Term t : terms) args.push_back(NodeId(t.value));
                                     return Term(node(step.op, step.attrs, args).value);
