@@ -8,6 +8,7 @@
 #include "ops/evaluate.h"
 #include "ops/table.h"
 #include "rules/draw.h"
+#include "rules/functions.h"
 
 namespace emend {
 namespace {
@@ -16,19 +17,6 @@ constexpr double kRelative = 1e-9;
 constexpr int kSecondLooks = 200;  // instances more, for a twin that was not refuted
 
 enum class Verdict { equal, different, inapplicable, inexact };
-
-// Is this the place of a one in an identity, a matrix or a filter?
-bool on_diagonal(const Dims& shape, int64_t flat) {
-  int64_t at[2] = {0, 0};
-  for (size_t d = shape.size(); d-- > 0; flat /= shape[d]) {
-    int64_t i = flat % shape[d];
-    if (d < 2)
-      at[d] = i;
-    else if (i != (shape[d] - 1) / 2)
-      return false;
-  }
-  return at[0] == at[1];
-}
 
 Tensor some_values(const Type& type, Arithmetic arithmetic, Elements elements, Rng& rng) {
   // Large enough for a field, small enough not to overflow, smooth for floats.
@@ -163,7 +151,7 @@ std::vector<AttrExpr> changed(const AttrExpr& e) {
       with(increased);
     }
   } else if (e.kind == AttrExpr::Kind::call && e.args.size() == 2) {
-    static const std::set<std::string> kSymmetric = {"sum", "product"};
+    static const std::set<std::string> kSymmetric = {"sum", "product", "largest"};
     if (!kSymmetric.count(e.function)) {
       AttrExpr swapped = e;
       std::swap(swapped.args[0], swapped.args[1]);
@@ -172,6 +160,13 @@ std::vector<AttrExpr> changed(const AttrExpr& e) {
     if (e.args[0].kind == AttrExpr::Kind::variable) out.push_back(e.args[0]);
   }
   return out;
+}
+
+Pattern number(double v) {
+  Pattern p;
+  p.kind = Pattern::Kind::number;
+  p.number = v;
+  return p;
 }
 
 // Every pattern that differs from p in one place.
@@ -200,8 +195,14 @@ Twins changed(const Pattern& p, const std::set<int>& variables) {
       }
       break;
     case Pattern::Kind::number:
-      with([](Pattern& c) { c.number += 1; });
+      if (p.index.kind == AttrExpr::Kind::call) {
+        for (const AttrExpr& e : changed(p.index)) with([&](Pattern& c) { c.index = e; });
+        out.push_back(number(1));
+      } else {
+        with([](Pattern& c) { c.number += 1; });
+      }
       break;
+    case Pattern::Kind::identity:
     case Pattern::Kind::at:
       break;
     case Pattern::Kind::node: {
@@ -293,13 +294,19 @@ class Checker {
     Twins twins = twins_of(rule_);
     OpId sign = op_named(dtype == DType::boolean ? "logical_not" : "neg");
     twins.push_back(other_sign(rule_.rhs, sign));
+    std::string accepted;  // the twins that were not refuted
+    int n = 0;
     for (size_t i = 0; i < twins.size(); ++i) {
       bool must = i + 1 == twins.size();
       if (refute(twins[i], must)) continue;
-      result_.reason = str("not told apart from ", to_text(twins[i], rule_.variables));
-      return false;
+      ++n;
+      accepted += (accepted.empty() ? "" : ", ") + to_text(twins[i], rule_.variables);
     }
-    return true;
+    if (n == rule_.true_twins) return true;
+    result_.reason = n > rule_.true_twins ? str("not told apart from ", accepted)
+                                          : str("only ", n, " of ", rule_.true_twins,
+                                                " twins turned out to be true");
+    return false;
   }
 
   // A twin may well call a function with arguments of the wrong sort.

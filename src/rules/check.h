@@ -8,7 +8,7 @@
 // on the right (an operand swapped or exchanged, a number or attribute changed, an operator left
 // out, a sign). The one of the other sign must be refuted, and so must every twin that has the
 // right type wherever the rule applies; some others are true in special cases, as x is for a
-// reshape.
+// reshape. Where twins are true in general (zero with the other sign), the rule says how many.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
-// Convolutions and matrix products: what comes before or after them moves into their weights.
+// Convolutions: what comes before or after them moves into their weights, sums and products of
+// weights are weights, and some are simpler operators. Groups, strides, pads and dilations are what
+// the match says; where a rule needs more of them, its guard says so.
 #include "rules/rule.h"
 
 namespace emend {
@@ -6,6 +8,17 @@ namespace emend {
 std::vector<Rule> conv_rules() {
   const char* const x_w = "x:[n,c*g,h,w] w:[f*g,c,r,s]";
   const std::string with_scale = std::string(x_w) + " s:~[f*g,1,1]";
+  const std::string window = "strides=?s, dilations=?d, pads=?p";
+  const std::string larger = "(largest ?p ?q)";
+  // A convolution by one pixel, all groups as one.
+  const std::string pixel = "strides=[1,1], pads=[0,0,0,0], dilations=?e, group=1";
+  const std::string identity = "strides=[1,1], dilations=?d, pads=?p, group=1";
+  const Where is_pixel = {"(equal (kernel ?v) (list 1 1))"};
+  // One group of two: its channels are followed, the other's preceded by as many zeros.
+  const auto of_pair = [](const std::string& side) {
+    return "(pad[pads=(pair_pads ?w " + side + ")] (get[index=" + side +
+           "] (split[axis=1, sizes=[1,1]] (reshape[shape=(group_pairs ?w ?g)] ?w))))";
+  };
   // clang-format off
   return {
       always("pad-into-conv", "(conv[?a, pads=?p] (pad[pads=?q, value=0] ?x) ?w)", "(conv[?a, pads=(sum ?p (spatial ?q))] ?x ?w)",
@@ -16,39 +29,60 @@ std::vector<Rule> conv_rules() {
              {"(weights ?w ?s ?b)", "(per_channel ?s ?w)"}, with_scale + " b:[f*g,1,1]")),
       reassociating(always("scale-before-conv", "(conv[?a, group=1] (mul ?x ?s) ?w)", "(conv[?a] ?x (mul ?w ?s))",
              {"(weights ?w ?s)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1]")),
-      reassociating(always("scale-into-matmul", "(mul (matmul ?x ?w) ?s)", "(matmul ?x (mul ?w ?s))",
-             {"(weights ?w ?s)", "(has_rank ?w 2)", "(per_column ?s ?w)"}, "x:[a,b] w:[b,c] s:~[c]")),
-      reassociating(always("scale-into-matmul-bias", "(mul (add (matmul ?x ?w) ?b) ?s)", "(add (matmul ?x (mul ?w ?s)) (mul ?b ?s))",
-             {"(weights ?w ?s ?b)", "(has_rank ?w 2)", "(per_column ?s ?w)"}, "x:[a,b] w:[b,c] b:~[c] s:~[c]")),
-      always("matmul-transposed-weights", "(transpose[perm=[1,0]] (matmul ?w (transpose[perm=[1,0]] ?x)))", "(matmul ?x (transpose[perm=[1,0]] ?w))",
-             {"(weights ?w)"}, "x:[a,b] w:[c,b]"),
-
-      always("gemm-add-constant", "(add (gemm[?a, beta=1] ?x ?w ?c) ?b)", "(gemm[?a] ?x ?w (add ?c ?b))", {"(weights ?c ?b)"}, "x:[a,b] w:[b,c] c:~[c] b:~[a,c]"),
+      always("conv-identity", "(conv[" + identity + "] ?x ?w)", "?x", {"(identity ?w)", "(centred ?p ?w ?d)"}, "x:[n,c,h,w] w:I[c,c,r,s]"),
 
       // What ONNX has one node for.
       finish("conv-bias", "(add (conv[?a] ?x ?w) ?b)", "(conv_bias[?a] ?x ?w (reshape[shape=(list (elements ?b))] ?b))",
              {"(per_channel ?b ?w)", "(equal (elements ?b) (dim ?w 0))"}, std::string(x_w) + " b:[f*g,1,1]"),
-      finish("gemm-bias", "(add (matmul ?x ?w) ?b)", "(gemm ?x ?w ?b)", {"(has_rank ?x 2)", "(has_rank ?w 2)"}, "x:[a,b] w:[b,c] b:~[a,c]"),
-      finish("gemm-addend", "(add (gemm[?a] ?x ?w) ?b)", "(gemm[?a, beta=1] ?x ?w ?b)", {}, "x:[a,b] w:[b,c] b:~[a,c]"),
-      finish("gemm-transposed", "(gemm[?a, trans_b=false] ?x (transpose[perm=[1,0]] ?w) ?b)", "(gemm[?a, trans_b=true] ?x ?w ?b)", {}, "x:[a,b] w:[c,b] b:~[a,c]"),
-
-      finish("gemm-batched", "(reshape[?s] (add (matmul ?x ?w) ?b))", "(reshape[?s] (gemm (reshape[shape=(flattened ?x)] ?x) ?w ?b))", {"(has_rank ?x 3)", "(has_rank ?w 2)", "(has_rank ?b 1)"}, "x:[a,d,b] w:[b,c] b:~[c]"),
-      finish("gemm-above-reshape", "(add (matmul (reshape[shape=?s] ?x) ?w) ?b)", "(reshape[shape=(with_last ?s (dim ?w 1))] (gemm (reshape[shape=(flattened ?s)] ?x) ?w ?b))",
-             {"(has_rank ?w 2)", "(has_rank ?b 1)", "(negative (difference 2 (length ?s)))"}, "x:[a,d,2,3] w:[6,c] b:~[c]"),
-      finish("unary-above-reshape", "(?f:unary (reshape[?s] (gemm[?a] ?x ?w ?b)))", "(reshape[?s] (?f (gemm[?a] ?x ?w ?b)))", {}, "x:[a,b] w:[b,c] b:[c]"),
+      rule("conv-bias-apart", "(conv_bias[?a] ?x ?w ?b)", "(add (conv[?a] ?x ?w) (reshape[shape=(channel_shape ?b ?w)] ?b))", {}, std::string(x_w) + " b:[f*g]"),
 
       // Linear in both operands. Where shapes broadcast these are false: a border of zeros is not a border of y.
       reassociating(both("conv-adds-inputs",  "(conv[?a] (add ?x ?y) ?w)", "(add (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
       reassociating(both("conv-adds-weights", "(conv[?a] ?x (add ?w ?v))", "(add (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),
+      reassociating(both("conv-subtracts-inputs",  "(conv[?a] (sub ?x ?y) ?w)", "(sub (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
+      reassociating(both("conv-subtracts-weights", "(conv[?a] ?x (sub ?w ?v))", "(sub (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),
+      both("conv-neg-input",   "(conv[?a] (neg ?x) ?w)", "(neg (conv[?a] ?x ?w))", {}, x_w),
+      both("conv-neg-weights", "(conv[?a] ?x (neg ?w))", "(neg (conv[?a] ?x ?w))", {}, x_w),
       reassociating(both("conv-scales-input",   "(mul (conv[?a] ?x ?w) ?s)", "(conv[?a] (mul ?x ?s) ?w)", {"(single ?s)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[1,1]")),
       reassociating(both("conv-scales-weights", "(mul (conv[?a] ?x ?w) ?s)", "(conv[?a] ?x (mul ?w ?s))", {"(single ?s)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[1,1]")),
-      reassociating(both("matmul-associates",   "(matmul (matmul ?x ?y) ?z)", "(matmul ?x (matmul ?y ?z))", {"(has_rank ?x 2)", "(has_rank ?y 2)", "(has_rank ?z 2)"}, "x:[a,b] y:[b,c] z:[c,d]")),
-      reassociating(both("matmul-adds-right",   "(matmul ?x (add ?y ?z))", "(add (matmul ?x ?y) (matmul ?x ?z))", {"(same_shape ?y ?z)"}, "x:[a,b] y:[b,c] z:[b,c]")),
-      reassociating(both("matmul-adds-left",    "(matmul (add ?x ?y) ?z)", "(add (matmul ?x ?z) (matmul ?y ?z))", {"(same_shape ?x ?y)"}, "x:[a,b] y:[a,b] z:[b,c]")),
-      reassociating(both("matmul-scales-right", "(mul (matmul ?x ?y) ?s)", "(matmul ?x (mul ?y ?s))", {"(single ?s)"}, "x:[a,b] y:[b,c] s:~[1]")),
-      reassociating(both("matmul-scales-left",  "(mul (matmul ?x ?y) ?s)", "(matmul (mul ?x ?s) ?y)", {"(single ?s)"}, "x:[a,b] y:[b,c] s:~[1]")),
-      both("matmul-transpose", "(transpose[perm=[1,0]] (matmul ?x ?y))", "(matmul (transpose[perm=[1,0]] ?y) (transpose[perm=[1,0]] ?x))", {}, "x:[a,b] y:[b,c]"),
-      rule("enlarge-kernel", "(conv[?a, pads=?p, dilations=[1,1]] ?x ?w)", "(conv[?a, pads=(sum ?p 1)] ?x (pad[pads=[0,0,1,1,0,0,1,1]] ?w))", {}, x_w),
+      // A border of zeros is not shifted: none may be there.
+      reassociating(also_true(1, rule("shift-before-conv", "(conv[?a, pads=?p, group=1] (add ?x ?s) ?w)", "(add (conv[?a] ?x ?w) (reshape[shape=(list (dim ?w 0) 1 1)] (reduce_sum[axes=[1,2,3]] (mul ?w ?s))))",
+             {"(weights ?w ?s)", "(every ?p 0)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1]"))),
+      reassociating(rule("conv-residual", "(add ?x (conv[" + identity + "] ?x ?w))", "(conv[" + identity + "] ?x (add ?w (identity (shape ?w))))",
+             {"(weights ?w)", "(centred ?p ?w ?d)", "(equal (dim ?w 0) (dim ?w 1))"}, "x:[n,c,h,w] w:[c,c,r,s]")),
+
+      // Kernels of different sizes on one operand: the smaller is the larger with zeros around it, where the pads
+      // make up for it. Enlarging a kernel as such has no end and no use; taking zeros away has both.
+      rule("conv-zeros-around", "(conv[?a, pads=?p, dilations=?d] ?x (pad[pads=?q, value=0] ?w))", "(conv[?a, pads=(difference ?p (dilated (spatial ?q) ?d))] ?x ?w)",
+             {"(spatial_only ?q)", "(at_least ?q 0)", "(at_least (difference ?p (dilated (spatial ?q) ?d)) 0)"}, x_w),
+      reassociating(rule("sum-of-convs-enlarged", "(add (conv[" + window + ", group=?g] ?x ?w) (conv[strides=?s, dilations=?d, pads=?q, group=?g] ?x ?v))",
+             "(conv[strides=?s, dilations=?d, pads=" + larger + ", group=?g] ?x (add (pad[pads=(enlarging ?p " + larger + " ?d)] ?w) (pad[pads=(enlarging ?q " + larger + " ?d)] ?v)))",
+             {"(equal (extent ?w ?p ?d) (extent ?v ?q ?d))"}, "x:[n,c*g,h,w] w:[f*g,c,1,3] v:[f*g,c,3,r] | x:[n,c*g,h,w] w:[f*g,c,1,1] v:[f*g,c,3,3]")),
+
+      // One after the other, nothing between.
+      reassociating(rule("conv-after-pixel", "(conv[?a, group=1] (conv[" + pixel + "] ?x ?v) ?w)", "(conv[?a, group=1] ?x (conv[" + pixel + "] ?w (transpose[perm=[1,0,2,3]] ?v)))",
+             {"(weights ?v ?w)", is_pixel[0]}, "x:[n,c,h,w] v:[m,c,1,1] w:[f,m,r,s]")),
+      reassociating(rule("pixel-after-conv", "(conv[" + pixel + "] (conv[?a, group=1] ?x ?w) ?v)",
+             "(conv[?a, group=1] ?x (reshape[shape=(joined (list (dim ?v 0)) (shape_without ?w 0))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?w 0) (product_of (shape_without ?w 0)))] ?w))))",
+             {"(weights ?v ?w)", is_pixel[0]}, "x:[n,c,h,w] w:[m,c,r,s] v:[f,m,1,1]")),
+      reassociating(rule("pixel-after-depthwise", "(conv[" + pixel + "] (conv[" + window + ", group=?g] ?x ?w) ?v)", "(conv[" + window + ", group=1] ?x (mul ?v (transpose[perm=[1,0,2,3]] ?w)))",
+             {"(weights ?v ?w)", is_pixel[0], "(equal (dim ?w 0) ?g)", "(equal (dim ?w 1) 1)"}, "x:[n,c,h,w] w:[c,1,r,s] v:[f,c,1,1]")),
+
+      // The same work by other operators.
+      rule("conv-pixel-is-matmul", "(conv[" + pixel + "] ?x ?v)",
+             "(reshape[shape=(list (dim ?x 0) (dim ?v 0) (dim ?x 2) (dim ?x 3))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?x 0) (dim ?x 1) (product (dim ?x 2) (dim ?x 3)))] ?x)))",
+             is_pixel, "x:[n,c,h,w] v:[f,c,1,1]"),
+      reassociating(rule("avg-pool-is-conv", "(avg_pool[kernel=?k, " + window + ", count_include_pad=true, ceil_mode=false] ?x)",
+             "(conv[" + window + ", group=(dim ?x 1)] ?x (div (broadcast[shape=(joined (list (dim ?x 1) 1) ?k)] 1) (number (product_of ?k))))", {"(below ?p ?k)", "(every ?d 1)"}, "x:[n,c,h,w]")),
+      reassociating(rule("conv-is-avg-pool", "(conv[" + window + ", group=?g] ?x ?w)",
+             "(mul (avg_pool[kernel=(kernel ?w), " + window + ", count_include_pad=true] ?x) (number (product (uniform ?w) (product_of (kernel ?w)))))",
+             {"(equal ?g (dim ?w 0))", "(equal (dim ?w 1) 1)", "(below ?p (kernel ?w))", "(every ?d 1)"}, "x:[n,c,h,w] w:=[c,1,r,s]")),
+      // Half as many groups, the filters of one with zeros where the other's channels are.
+      also_true(1, rule("conv-groups-paired", "(conv[?a, group=?g] ?x ?w)",
+             "(conv[?a, group=(quotient ?g 2)] ?x (reshape[shape=(joined (list (dim ?w 0) (product (dim ?w 1) 2)) (kernel ?w))] (concat[axis=1] " + of_pair("0") + " " + of_pair("1") + ")))",
+             {"(weights ?w)"}, "x:[n,c*2*k,h,w] w:[f*2*k,c,r,s]")),
+      rule("split-conv-filters", "(get[index=?i] (split[axis=1, sizes=?t] (conv[?a, group=1] ?x ?w)))", "(conv[?a, group=1] ?x (get[index=?i] (split[axis=0, sizes=?t] ?w)))", {}, "x:[n,c,h,w] w:[f,c,r,s]"),
+      rule("split-conv-batch",   "(get[index=?i] (split[axis=0, sizes=?t] (conv[?a] ?x ?w)))", "(conv[?a] (get[index=?i] (split[axis=0, sizes=?t] ?x)) ?w)", {}, x_w),
   };
   // clang-format on
 }

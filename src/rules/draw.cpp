@@ -91,8 +91,9 @@ class Drawer {
     std::string key = symbol;
     if (key.ends_with("_i")) key += str(repetition);
     if (auto it = drawn_.find(key); it != drawn_.end()) return it->second;
-    const Dims& choices = sizes_for(symbol);
-    bool group = symbol == "g" || symbol == "k";
+    std::string letter = symbol.substr(0, symbol.find('_'));
+    const Dims& choices = sizes_for(letter);
+    bool group = letter == "g" || letter == "k";
     int64_t size = rng_.pick(choices);
     if (sizes_ == Sizes::different && !group) {
       // As long as there is something left to choose.
@@ -154,6 +155,7 @@ class Drawer {
         Dims shape = rng_.between(0, 1) ? Dims{} : Dims{1};
         return b_.constant(Tensor::of_real(p.number, numbers_).reshaped(shape));
       }
+      case Pattern::Kind::identity:
       case Pattern::Kind::at:
         return std::nullopt;
       case Pattern::Kind::node:

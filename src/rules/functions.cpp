@@ -4,44 +4,10 @@
 #include <numeric>
 
 #include "ops/families.h"
+#include "rules/function_args.h"
 
 namespace emend {
 namespace {
-
-using Facts = std::span<const Fact>;
-using Answer = Result<AttrValue>;
-
-// Arguments of the wrong sort are a mistake in the rule's text, which its test finds.
-const Operand& operand(const Fact& f) {
-  EMEND_ASSERT(std::holds_alternative<Operand>(f), "an operand is expected");
-  return std::get<Operand>(f);
-}
-const Dims& shape(const Fact& f) {
-  return operand(f).type->shape;
-}
-const AttrValue& attr(const Fact& f) {
-  EMEND_ASSERT(std::holds_alternative<AttrValue>(f), "an attribute is expected");
-  return std::get<AttrValue>(f);
-}
-const Dims& dims(const Fact& f) {
-  const Dims* d = attr(f).as<Dims>();
-  EMEND_ASSERT(d, "a list of integers is expected, not ", to_text(attr(f)));
-  return *d;
-}
-int64_t integer(const Fact& f) {
-  const int64_t* i = attr(f).as<int64_t>();
-  EMEND_ASSERT(i, "an integer is expected, not ", to_text(attr(f)));
-  return *i;
-}
-double number(const AttrValue& v) {
-  if (auto* i = v.as<int64_t>()) return static_cast<double>(*i);
-  if (auto* b = v.as<bool>()) return *b;
-  EMEND_ASSERT(v.as<double>(), "a number is expected, not ", to_text(v));
-  return *v.as<double>();
-}
-size_t place(int64_t i) {
-  return static_cast<size_t>(i);
-}
 
 // f on integers, on reals, on lists, and on a list with one integer.
 template <class F>
@@ -84,41 +50,6 @@ bool varies_only_along(const Dims& s, size_t rank, size_t k) {
   return true;
 }
 
-Answer filter_shape(Facts a) {
-  // [f,1,1,..]: one number per filter of the weights a[1]; a single number stays one.
-  if (shape(a[1]).empty()) return fail("weights without filters");
-  Dims out(shape(a[1]).size(), 1);
-  out[0] = count(shape(a[0]));
-  return AttrValue(out);
-}
-
-Answer channel_shape(Facts a) {
-  // [c,1,..] for the vector a[0]: its place in a result of the rank of a[1].
-  if (shape(a[1]).size() < 2) return fail("no channels");
-  Dims out(shape(a[1]).size() - 1, 1);
-  out[0] = count(shape(a[0]));
-  return AttrValue(out);
-}
-
-// Begins and ends of the spatial dimensions of pads for all dimensions.
-Answer spatial(Facts a) {
-  const Dims& pads = dims(a[0]);
-  size_t rank = pads.size() / 2;
-  if (rank < 2) return fail("no spatial dimensions");
-  Dims out;
-  for (size_t i = 0; i < pads.size(); ++i) {
-    if (i % rank >= 2) out.push_back(pads[i]);
-  }
-  return AttrValue(out);
-}
-
-Answer spatial_only(Facts a) {
-  const Dims& pads = dims(a[0]);
-  size_t rank = pads.size() / 2;
-  if (rank < 2) return AttrValue(false);
-  return AttrValue(pads[0] == 0 && pads[1] == 0 && pads[rank] == 0 && pads[rank + 1] == 0);
-}
-
 // Only dimensions of size one change their place, so that the elements keep their order.
 Answer keeps_order(Facts a) {
   int64_t last = -1;
@@ -140,10 +71,8 @@ Answer every_operand(Facts a, const Test& test) {
 }
 
 Answer sizes_along(Facts a) {
-  const auto* many = std::get_if<std::vector<Operand>>(&a[0]);
-  EMEND_ASSERT(many, "a starred variable is expected");
   Dims out;
-  for (const Operand& x : *many) {
+  for (const Operand& x : operands(a[0])) {
     auto k = normal_axis(integer(a[1]), x.type->rank());
     if (!k) return Failure{k.error()};
     out.push_back(x.type->shape[place(*k)]);
@@ -155,12 +84,6 @@ Answer dim(Facts a) {
   auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
   if (!k) return Failure{k.error()};
   return AttrValue(shape(a[0])[place(*k)]);
-}
-
-Answer kernel(Facts a) {
-  const Dims& w = shape(a[0]);
-  if (w.size() < 2) return fail("no kernel");
-  return AttrValue(Dims(w.begin() + 2, w.end()));
 }
 
 Answer gather(Facts a) {
@@ -283,16 +206,6 @@ Answer flattened(Facts a) {
   return AttrValue(Dims{count(std::span(s).first(s.size() - 1)), s.back()});
 }
 
-// Pads (begins, then ends) of contiguous windows that leave no window without an element.
-Answer below(Facts a) {
-  const Dims &pads = dims(a[0]), &kernel = dims(a[1]);
-  if (pads.size() != 2 * kernel.size()) return fail("other ranks");
-  for (size_t i = 0; i < pads.size(); ++i) {
-    if (pads[i] < 0 || pads[i] >= kernel[i % kernel.size()]) return AttrValue(false);
-  }
-  return AttrValue(true);
-}
-
 // The number that a constant of one element is.
 Answer value(Facts a) {
   const Tensor* t = operand(a[0]).constant;
@@ -337,7 +250,311 @@ Answer is_negative(Facts a) {
   return AttrValue(integer(a[0]) < 0);
 }
 
-std::vector<RuleFunction> make_table() {
+// --- Dimensions of operands ---
+
+Answer axis(Facts a) {
+  auto k = normal_axis(integer(a[1]), first_operand(a[0]).type->rank());
+  if (!k) return Failure{k.error()};
+  return AttrValue(*k);
+}
+
+Answer is_axis(Facts a) {
+  int64_t rank = first_operand(a[1]).type->rank();
+  auto k = normal_axis(integer(a[0]), rank), m = normal_axis(integer(a[2]), rank);
+  return AttrValue(k && m && *k == *m);
+}
+
+Answer batch_axis(Facts a) {
+  int64_t rank = first_operand(a[1]).type->rank();
+  auto k = normal_axis(integer(a[0]), rank);
+  return AttrValue(k && *k < rank - 2);
+}
+
+// The shape with ones before it, at the rank of the second operand.
+Answer aligned(Facts a) {
+  const Dims& y = shape(a[0]);
+  size_t rank = shape(a[1]).size();
+  if (y.size() > rank) return fail("of a higher rank");
+  Dims out(rank - y.size(), 1);
+  out.insert(out.end(), y.begin(), y.end());
+  return AttrValue(out);
+}
+
+// Broadcasts to each of the operands without widening it, and is the same all along the axes.
+Answer constant_along(Facts a) {
+  const Dims& y = shape(a[0]);
+  auto fits_at = [&](const Operand& x, int64_t axis) {
+    const Dims& to = x.type->shape;
+    auto both = broadcast_shapes(y, to);
+    auto k = normal_axis(axis, x.type->rank());
+    if (!both || *both != to || !k) return false;
+    int64_t own = *k - static_cast<int64_t>(to.size() - y.size());
+    return own < 0 || y[place(own)] == 1;
+  };
+  auto fits_all = [&](const Operand& x) {
+    if (attr(a[2]).as<int64_t>()) return fits_at(x, integer(a[2]));
+    Dims axes = dims(a[2]);
+    if (axes.empty()) return count(y) == 1 && fits_at(x, 0);  // no axes are all axes
+    return std::all_of(axes.begin(), axes.end(), [&](int64_t k) { return fits_at(x, k); });
+  };
+  return every_operand(a.subspan(1, 1), fits_all);
+}
+
+// Of a matrix product: has its result the left operand's shape, but for the last dimension?
+Answer rows_kept(Facts a) {
+  const Dims &x = shape(a[0]), &w = shape(a[1]);
+  if (x.size() < 2 || w.size() < 2) return AttrValue(false);
+  return AttrValue(w.size() == 2 ||
+                   (w.size() == x.size() && std::equal(w.begin(), w.end() - 2, x.begin())));
+}
+
+Answer same_rank(Facts a) {
+  return AttrValue(std::all_of(
+      a.begin(), a.end(), [&](const Fact& f) { return shape(f).size() == shape(a[0]).size(); }));
+}
+
+Answer rank_at_least(Facts a) {
+  return every_operand(a.first(1),
+                       [&](const Operand& x) { return x.type->rank() >= integer(a[1]); });
+}
+
+// The shape but for one dimension.
+Answer shape_without(Facts a) {
+  Dims out = shape(a[0]);
+  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
+  if (!k) return Failure{k.error()};
+  out.erase(out.begin() + *k);
+  return AttrValue(out);
+}
+
+// --- Permutations ---
+
+// Leaves all dimensions but the last n where they are / the last n.
+bool is_fixed(const Dims& p, size_t from, size_t to) {
+  for (size_t i = from; i < to; ++i) {
+    if (p[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+Answer swaps_last(Facts a) {
+  const Dims& p = dims(a[0]);
+  size_t n = p.size();
+  return AttrValue(n >= 2 && is_fixed(p, 0, n - 2) && p[n - 1] == static_cast<int64_t>(n) - 2);
+}
+
+Answer keeps_last(Facts a) {
+  const Dims& p = dims(a[0]);
+  size_t n = place(integer(a[1]));
+  return AttrValue(p.size() >= n && is_fixed(p, p.size() - n, p.size()));
+}
+
+// --- Reductions ---
+
+// Which dimensions, in order; none given are all.
+Result<Dims> axes_of(const Dims& given, int64_t rank) {
+  Dims out;
+  for (int64_t axis : given) {
+    auto k = normal_axis(axis, rank);
+    if (!k) return Failure{k.error()};
+    out.push_back(*k);
+  }
+  if (given.empty()) {
+    for (int64_t k = 0; k < rank; ++k) out.push_back(k);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+Answer axes_together(Facts a) {
+  int64_t rank = operand(a[0]).type->rank();
+  auto k = axes_of(dims(a[1]), rank), m = axes_of(dims(a[2]), rank);
+  if (!k || !m) return fail("no such axes");
+  k->insert(k->end(), m->begin(), m->end());
+  auto all = axes_of(*k, rank);
+  if (!all) return Failure{all.error()};
+  return AttrValue(*all);
+}
+
+Answer is_axes(Facts a) {
+  int64_t rank = operand(a[1]).type->rank();
+  auto k = axes_of(dims(a[0]), rank), m = axes_of(dims(a[2]), rank);
+  return AttrValue(k && m && *k == *m);
+}
+
+Answer reduced(Facts a) {
+  auto axes = axes_of(dims(a[1]), operand(a[0]).type->rank());
+  if (!axes) return Failure{axes.error()};
+  const bool* keep = attr(a[2]).as<bool>();
+  EMEND_ASSERT(keep, "a flag is expected");
+  Dims out;
+  for (size_t i = 0; i < shape(a[0]).size(); ++i) {
+    bool gone = std::binary_search(axes->begin(), axes->end(), static_cast<int64_t>(i));
+    if (!gone) out.push_back(shape(a[0])[i]);
+    if (gone && *keep) out.push_back(1);
+  }
+  return AttrValue(out);
+}
+
+Answer elements_along(Facts a) {
+  auto axes = axes_of(dims(a[1]), operand(a[0]).type->rank());
+  if (!axes) return Failure{axes.error()};
+  int64_t n = 1;
+  for (int64_t k : *axes) n *= shape(a[0])[place(k)];
+  return AttrValue(n);
+}
+
+Answer permuted_axes(Facts a) {
+  auto axes = axes_of(dims(a[1]), static_cast<int64_t>(dims(a[0]).size()));
+  if (!axes) return Failure{axes.error()};
+  return gather(std::vector<Fact>{a[0], AttrValue(*axes)});
+}
+
+// Of a broadcast: what it is reduced to, how many it repeats, and whether it only repeats.
+Answer reduced_shape(Facts a) {
+  Dims out = dims(a[0]);
+  auto axes = axes_of(dims(a[1]), static_cast<int64_t>(out.size()));
+  if (!axes) return Failure{axes.error()};
+  for (int64_t k : *axes) out[place(k)] = 1;
+  return AttrValue(out);
+}
+
+Answer product_along(Facts a) {
+  const Dims& s = dims(a[0]);
+  auto axes = axes_of(dims(a[1]), static_cast<int64_t>(s.size()));
+  if (!axes) return Failure{axes.error()};
+  int64_t n = 1;
+  for (int64_t k : *axes) n *= s[place(k)];
+  return AttrValue(n);
+}
+
+Answer one_along(Facts a) {
+  const Dims &x = shape(a[0]), &s = dims(a[1]);
+  auto axes = axes_of(dims(a[2]), static_cast<int64_t>(s.size()));
+  if (!axes || x.size() > s.size()) return AttrValue(false);
+  for (int64_t k : *axes) {
+    int64_t own = k - static_cast<int64_t>(s.size() - x.size());
+    if (own >= 0 && x[place(own)] != 1) return AttrValue(false);
+  }
+  return AttrValue(true);
+}
+
+// --- Lists ---
+
+Answer joined(Facts a) {
+  Dims out;
+  for (const Fact& f : a) out.insert(out.end(), dims(f).begin(), dims(f).end());
+  return AttrValue(out);
+}
+
+Answer spliced(Facts a) {
+  Dims out = dims(a[0]);
+  int64_t at = integer(a[1]);
+  if (at < 0 || place(at) >= out.size()) return fail("no item ", at);
+  out.erase(out.begin() + at);
+  out.insert(out.begin() + at, dims(a[2]).begin(), dims(a[2]).end());
+  return AttrValue(out);
+}
+
+Answer product_of(Facts a) {
+  return AttrValue(count(dims(a[0])));
+}
+
+Answer sum_of(Facts a) {
+  return AttrValue(std::accumulate(dims(a[0]).begin(), dims(a[0]).end(), int64_t{0}));
+}
+
+// --- Parts of a split as slices: operand, axis, sizes, which one ---
+
+Answer part_starts(Facts a) {
+  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
+  const Dims& sizes = dims(a[2]);
+  int64_t i = integer(a[3]);
+  if (!k || i < 0 || place(i) >= sizes.size()) return fail("no such part");
+  Dims out(shape(a[0]).size(), 0);
+  out[place(*k)] = std::accumulate(sizes.begin(), sizes.begin() + i, int64_t{0});
+  return AttrValue(out);
+}
+
+Answer part_sizes(Facts a) {
+  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
+  int64_t i = integer(a[3]);
+  if (!k || i < 0 || place(i) >= dims(a[2]).size()) return fail("no such part");
+  Dims out = shape(a[0]);
+  out[place(*k)] = dims(a[2])[place(i)];
+  return AttrValue(out);
+}
+
+// --- Values of constants ---
+
+Answer uniform(Facts a) {
+  const Operand& x = operand(a[0]);
+  if (!x.constant || x.constant->count() == 0) return fail("not a known number");
+  double first = x.constant->real(0);
+  if (!every_element(x, [&](double v) { return v == first; })) return fail("different numbers");
+  return AttrValue(first);
+}
+
+Answer is_identity(Facts a) {
+  const Tensor* t = operand(a[0]).constant;
+  if (!t || t->shape().size() < 2 || t->shape()[0] != t->shape()[1]) return AttrValue(false);
+  for (int64_t i = 0; i < t->count(); ++i) {
+    if (t->real(i) != (on_diagonal(t->shape(), i) ? 1 : 0)) return AttrValue(false);
+  }
+  return AttrValue(true);
+}
+
+}  // namespace
+
+bool on_diagonal(const Dims& shape, int64_t flat) {
+  int64_t at[2] = {0, 0};
+  for (size_t d = shape.size(); d-- > 0; flat /= shape[d]) {
+    int64_t i = flat % shape[d];
+    if (d < 2)
+      at[d] = i;
+    else if (i != (shape[d] - 1) / 2)
+      return false;
+  }
+  return at[0] == at[1];
+}
+
+const Operand& operand(const Fact& f) {
+  EMEND_ASSERT(std::holds_alternative<Operand>(f), "an operand is expected");
+  return std::get<Operand>(f);
+}
+const std::vector<Operand>& operands(const Fact& f) {
+  EMEND_ASSERT(std::holds_alternative<std::vector<Operand>>(f), "a starred variable is expected");
+  return std::get<std::vector<Operand>>(f);
+}
+const Operand& first_operand(const Fact& f) {
+  return std::holds_alternative<Operand>(f) ? operand(f) : operands(f).front();
+}
+const Dims& shape(const Fact& f) {
+  return operand(f).type->shape;
+}
+const AttrValue& attr(const Fact& f) {
+  EMEND_ASSERT(std::holds_alternative<AttrValue>(f), "an attribute is expected");
+  return std::get<AttrValue>(f);
+}
+const Dims& dims(const Fact& f) {
+  const Dims* d = attr(f).as<Dims>();
+  EMEND_ASSERT(d, "a list of integers is expected, not ", to_text(attr(f)));
+  return *d;
+}
+int64_t integer(const Fact& f) {
+  const int64_t* i = attr(f).as<int64_t>();
+  EMEND_ASSERT(i, "an integer is expected, not ", to_text(attr(f)));
+  return *i;
+}
+double number(const AttrValue& v) {
+  if (auto* i = v.as<int64_t>()) return static_cast<double>(*i);
+  if (auto* b = v.as<bool>()) return *b;
+  EMEND_ASSERT(v.as<double>(), "a number is expected, not ", to_text(v));
+  return *v.as<double>();
+}
+
+std::vector<RuleFunction> shape_functions() {
   auto plus = [](auto a, auto b) { return a + b; };
   auto minus = [](auto a, auto b) { return a - b; };
   auto times = [](auto a, auto b) { return a * b; };
@@ -347,7 +564,6 @@ std::vector<RuleFunction> make_table() {
       {"rank", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->rank()); }, "how many dimensions"},
       {"dim", 2, 2, dim, "the size of one dimension"},
       {"sizes", 2, 2, sizes_along, "the sizes of a starred variable's operands along a dimension"},
-      {"kernel", 1, 1, kernel, "of weights [f,c,..]: their spatial sizes"},
       {"elements", 1, 1, [](Facts a) -> Answer { return AttrValue(count(shape(a[0]))); }, "how many"},
       {"unsqueezed_axis", 3, 3, unsqueezed_axis, "operand, shape, k: the operand's dimension that is k of the shape, but for ones"},
       {"flattened", 1, 1, flattened, "[rows, columns]: all dimensions but the last as one"},
@@ -361,18 +577,45 @@ std::vector<RuleFunction> make_table() {
       {"gather", 2, 2, gather, "items of the first list at the places in the second: q after p for permutations"},
       {"inverse", 1, 1, inverse, "of a permutation"},
       {"iota", 1, 1, iota, "[0, 1, .. n-1]"},
+      {"repeated", 2, 2, [](Facts a) -> Answer { return AttrValue(Dims(place(integer(a[1])), integer(a[0]))); }, "a number n times"},
       {"length", 1, 1, [](Facts a) -> Answer { return AttrValue(static_cast<int64_t>(dims(a[0]).size())); }, "of a list"},
       {"item", 2, 2, item, "one item of a list"},
-      {"filter_shape", 2, 2, filter_shape, "[f,1,..] for per-filter factors of weights"},
-      {"channel_shape", 2, 2, channel_shape, "[c,1,..]: where a vector stands in a result of the rank of weights"},
+      {"axis", 2, 2, axis, "the place of an axis (counted from the end where negative) among an operand's dimensions"},
+      {"shape_without", 2, 2, shape_without, "the operand's shape but for one dimension"},
+      {"aligned", 2, 2, aligned, "the shape with ones before it, at the rank of the second operand"},
+      {"joined", 1, -1, joined, "lists one after the other"},
+      {"spliced", 3, 3, spliced, "a list with one item replaced by several"},
+      {"product_of", 1, 1, product_of, "of all items"},
+      {"sum_of", 1, 1, sum_of, "of all items"},
+      {"reciprocal", 1, 1, [](Facts a) -> Answer { return AttrValue(1 / number(attr(a[0]))); }, "of a number"},
+      {"last", 1, 1, [](Facts a) -> Answer { return dims(a[0]).empty() ? Answer(fail("no items")) : Answer(AttrValue(dims(a[0]).back())); }, "item of a list"},
+      {"reduced", 3, 3, reduced, "operand, axes, keepdims: the shape of the reduction"},
+      {"reduced_shape", 2, 2, reduced_shape, "a shape with ones at the axes"},
+      {"product_along", 2, 2, product_along, "of a shape's sizes at the axes"},
+      {"one_along", 3, 3, one_along, "operand, shape it is broadcast to, axes: size one at all of them"},
+      {"elements_along", 2, 2, elements_along, "how many elements a reduction along the axes sums"},
+      {"axes_together", 3, 3, axes_together, "of two reductions of an operand"},
+      {"permuted_axes", 2, 2, permuted_axes, "permutation, axes: where they were before"},
+      {"part_starts", 4, 4, part_starts, "operand, axis, sizes, i: where the i-th part of a split begins"},
+      {"part_sizes", 4, 4, part_sizes, "operand, axis, sizes, i: the shape of the i-th part of a split"},
+      {"uniform", 1, 1, uniform, "the number that all elements of a constant are"},
       {"widened", 3, 3, widened, "sizes, other sizes, axis: both together along the axis"},
-      {"spatial", 1, 1, spatial, "pads without those of the first two dimensions"},
 
       {"equal", 2, 2, [](Facts a) -> Answer { return AttrValue(attr(a[0]) == attr(a[1])); }, "equal attributes"},
       {"negative", 1, 1, is_negative, "below zero"},
+      {"is_axis", 3, 3, is_axis, "k, operand, m: the same dimension of it"},
+      {"is_axes", 3, 3, is_axes, "axes, operand, other axes: the same dimensions of it"},
+      {"batch_axis", 2, 2, batch_axis, "k, operand: before its last two dimensions"},
+      {"constant_along", 3, 3, constant_along, "y, x, axes: broadcasts to x, and does not vary along the axes"},
+      {"rows_kept", 2, 2, rows_kept, "the product of the two has the first one's shape but for the last dimension"},
+      {"same_rank", 2, -1, same_rank, "equally many dimensions"},
+      {"rank_within", 2, 2, [](Facts a) -> Answer { return AttrValue(shape(a[0]).size() <= shape(a[1]).size()); }, "no more dimensions than the second"},
+      {"rank_at_least", 2, 2, rank_at_least, "this many dimensions or more"},
+      {"swaps_last", 1, 1, swaps_last, "a permutation of the last two dimensions alone"},
+      {"keeps_last", 2, 2, keeps_last, "a permutation that leaves the last n dimensions alone"},
+      {"identity", 1, 1, is_identity, "a constant: an identity matrix, or the filter that changes nothing"},
       {"every", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i == v; }); }, "all items are this number"},
       {"at_least", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i >= v; }); }, "no item is below this number"},
-      {"below", 2, 2, below, "pads that are smaller than the kernel everywhere"},
       {"last_axis", 2, 2, last_axis, "axes that are the operand's last alone"},
       {"is_f32", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::f32); }, "of dtype f32"},
       {"byte", 1, 1, is_byte, "of dtype u8 or i8"},
@@ -392,15 +635,16 @@ std::vector<RuleFunction> make_table() {
       {"keeps_order", 2, 2, keeps_order, "a permutation that moves dimensions of size one only"},
       {"per_channel", 2, 2, [](Facts a) -> Answer { return AttrValue(varies_only_along(shape(a[0]), shape(a[1]).size(), 1)); }, "varies along dimension 1 at most, at the rank of the second"},
       {"per_column", 2, 2, [](Facts a) -> Answer { return AttrValue(varies_only_along(shape(a[0]), shape(a[1]).size(), shape(a[1]).size() - 1)); }, "varies along the last dimension at most"},
-      {"spatial_only", 1, 1, spatial_only, "pads nothing of the first two dimensions"},
   };
   // clang-format on
 }
 
-}  // namespace
-
 const std::vector<RuleFunction>& all_functions() {
-  static const std::vector<RuleFunction> kTable = make_table();
+  static const std::vector<RuleFunction> kTable = [] {
+    std::vector<RuleFunction> all = shape_functions();
+    for (RuleFunction& f : window_functions()) all.push_back(std::move(f));
+    return all;
+  }();
   return kTable;
 }
 

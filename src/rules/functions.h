@@ -33,6 +33,10 @@ struct RuleFunction {
   std::string doc;
 };
 
+// Is this the place (row-major) of a one in an identity of that shape, a matrix or the filter that
+// changes nothing: where the first two indices agree and the others are in the middle?
+bool on_diagonal(const Dims& shape, int64_t flat);
+
 const std::vector<RuleFunction>& all_functions();
 const RuleFunction* find_function(std::string_view name);
 

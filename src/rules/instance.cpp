@@ -112,6 +112,11 @@ class Planner {
         if (auto* i = value->as<int64_t>()) return scalar(static_cast<double>(*i));
         return scalar(*value->as<double>());
       }
+      case Pattern::Kind::identity: {
+        auto shape = value_of(p.index, rule_, s_, facts_, repetition);
+        if (!shape) return Failure{shape.error()};
+        return identity(*shape->as<Dims>());
+      }
       case Pattern::Kind::variable:
         return variable(p.variable, repetition);
       case Pattern::Kind::at: {
@@ -127,8 +132,17 @@ class Planner {
     return fail("a tuple stands at the top only");
   }
 
-  Ref scalar(double v) {
-    plan_.constants.push_back(Tensor::of_real(v, scalars_));
+  Ref scalar(double v) { return constant(Tensor::of_real(v, scalars_)); }
+
+  Ref identity(const Dims& shape) {
+    return constant(Tensor::make(scalars_, shape, [&](std::byte* out) {
+      for (int64_t i = 0; i < count(shape); ++i)
+        store_real(scalars_, out, static_cast<size_t>(i), on_diagonal(shape, i));
+    }));
+  }
+
+  Ref constant(Tensor t) {
+    plan_.constants.push_back(std::move(t));
     return {Ref::From::constant, static_cast<uint32_t>(plan_.constants.size() - 1)};
   }
 
@@ -216,6 +230,7 @@ Fact as_fact(const std::vector<AttrValue>& items) {
 Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
                      const TermFacts& facts, int repetition) {
   if (is_call(e, "all")) return fact_of(e.args[0], rule, s, facts, -1);
+  if (is_call(e, "position")) return Fact(AttrValue(int64_t{repetition}));
   if (e.kind != AttrExpr::Kind::variable) {
     auto v = value_of(e, rule, s, facts, repetition);
     if (!v) return Failure{v.error()};
@@ -330,6 +345,8 @@ bool in_class(OpClass c, const OpDef& def) {
       return def.min_args == 2 && def.max_args == 2;
     case OpClass::idempotent_unary:
       return def.max_args == 1 && def.has(idempotent);
+    case OpClass::zero_keeping_unary:
+      return def.max_args == 1 && def.has(zero_to_zero);
   }
   return false;
 }

@@ -25,6 +25,7 @@ class Matcher {
       case Pattern::Kind::number:
         if (g_.is_constant(node) && is_number(g_.constant(node), p.number)) out.push_back(m);
         return;
+      case Pattern::Kind::identity:
       case Pattern::Kind::at:
       case Pattern::Kind::tuple:
         return;

@@ -16,7 +16,11 @@ std::vector<Rule> norm_rules() {
     return "(add (mul (div " + deviation + " (sqrt (add (reduce_mean[axes=?k] " + square +
            ") ?e))) ?g) ?b)";
   };
+  const auto row_mean = [](const std::string& of) {
+    return "(reduce_mean[axes=(list (axis ?x -1))] " + of + ")";
+  };
   // These composites compute in f32 inside, whatever their operand is.
+  const Where formula = {"(is_axis ?k ?x -1)", "(is_f32 ?x)"};
   const Where norm = {"(last_axis ?k ?x)", "(constant ?e)", "(is_f32 ?x)", "(has_rank ?g 1)"};
   const std::string last = "x:f32[a,c] e:f32+[] g:f32[c] b:f32[c]";
   // clang-format off
@@ -37,6 +41,17 @@ std::vector<Rule> norm_rules() {
       reassociating(always("layer-norm-mul", layer_norm("(mul " + deviation + " " + deviation + ")"), "(layer_norm[epsilon=(value ?e)] ?x ?g ?b)", norm, last)),
       reassociating(always("rms-norm-div", "(mul (div ?x (sqrt (add (reduce_mean[axes=?k] (pow ?x 2)) ?e))) ?g)", "(rms_norm[epsilon=(value ?e)] ?x ?g)", norm, last)),
       reassociating(always("rms-norm-reciprocal", "(mul (mul ?x (reciprocal (sqrt (add (reduce_mean[axes=?k] (pow ?x 2)) ?e)))) ?g)", "(rms_norm[epsilon=(value ?e)] ?x ?g)", norm, last)),
+      // Scales and shifts apart from what is normalised, for neighbours that take them in.
+      reassociating(rule("batch-norm-is-affine", "(batch_norm[epsilon=?e] ?x ?s ?b ?m ?v)", "(add (mul ?x (reshape[shape=(channel_shape ?s ?x)] " + scale + ")) (reshape[shape=(channel_shape ?b ?x)] (sub ?b (mul ?m " + scale + "))))",
+             {"(weights ?s ?b ?m ?v)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c]")),
+      rule("layer-norm-shift-apart", "(layer_norm[?a, stats=false] ?x ?g ?b)", "(add (layer_norm[?a, stats=false] ?x ?g) ?b)", {}, "x:f32[a,c] g:f32[c] b:f32[c]"),
+      also_true(1, rule("layer-norm-scale-apart", "(layer_norm[?a, stats=false] ?x ?g)", "(mul (layer_norm[?a, stats=false] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
+      also_true(1, rule("rms-norm-scale-apart",   "(rms_norm[?a] ?x ?g)", "(mul (rms_norm[?a] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
+      reassociating(rule("layer-norm-is-division", "(layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g)",
+             "(mul (div (sub ?x " + row_mean("?x") + ") (sqrt (add " + row_mean("(mul (sub ?x " + row_mean("?x") + ") (sub ?x " + row_mean("?x") + "))") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
+      reassociating(rule("rms-norm-is-division", "(rms_norm[axis=?k, epsilon=?e] ?x ?g)", "(mul (div ?x (sqrt (add " + row_mean("(mul ?x ?x)") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
+      reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list ?k)] ?x))) (reduce_sum[axes=(list ?k)] (exp (sub ?x (reduce_max[axes=(list ?k)] ?x)))))", {}, "x:[a,b,c]")),
+      rule("layer-norm-of-transpose", "(layer_norm[axis=?k, epsilon=?e, stats=false] (transpose[perm=?p] ?x) ?g ?b)", "(transpose[perm=?p] (layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g ?b))", {"(is_axis ?k ?x -1)", "(keeps_last ?p 1)"}, "x:f32[a,b,c] g:f32[c] b:f32[c]"),
       // Dimensions of size one beside a softmax do not matter to it.
       always("softmax-reshape", "(reshape[?b] (softmax[axis=?k] (reshape[shape=?t] ?x)))", "(softmax[axis=(unsqueezed_axis ?x ?t ?k)] ?x)", {}, "x:[a,b,1,1]"),
   };

@@ -12,7 +12,8 @@ namespace {
 constexpr std::pair<std::string_view, OpClass> kClasses[] = {
     {"unary", OpClass::unary},
     {"binary", OpClass::binary},
-    {"idempotent_unary", OpClass::idempotent_unary}};
+    {"idempotent_unary", OpClass::idempotent_unary},
+    {"zero_keeping_unary", OpClass::zero_keeping_unary}};
 
 class Parser {
  public:
@@ -69,6 +70,10 @@ class Parser {
       p.kind = Pattern::Kind::number;
       p.index = expr();
       if (p.index.kind != AttrExpr::Kind::call) error("expected a call");
+      expect(")");
+    } else if (take("identity ")) {
+      p.kind = Pattern::Kind::identity;
+      p.index = expr();
       expect(")");
     } else {
       p.kind = Pattern::Kind::node;
@@ -247,6 +252,9 @@ std::string to_text(const Pattern& p, const Variables& v) {
       if (out.ends_with(".0")) out.resize(out.size() - 2);
       break;
     }
+    case Pattern::Kind::identity:
+      out = "(identity " + to_text(p.index, v) + ")";
+      break;
     case Pattern::Kind::at:
       out = str("(at ", to_text(p.index, v), " ", name_of(p.variable, v), ")");
       break;

@@ -11,6 +11,8 @@
 //                             one value each time, the others are shared; ?x*... is any operands
 //   (at ?i ?x*)               on the right: the i-th of a starred variable
 //   (number E)                on the right: the scalar that an attribute expression is
+//   (identity E)              on the right: a constant of this shape, ones where the first two
+//                             indices agree and the others are in the middle, zeros elsewhere
 //   (?f:unary ?x)             an operator variable (of a class): binds operator and attributes
 //   (tuple P Q), (tuple P...) at the top of the left side: several roots at once, or a group of two
 //                             or more alike. The right side is another tuple, or any term whose
@@ -18,7 +20,8 @@
 //
 // Operators with the trait `commutative` match in either order. Attribute expressions on the right,
 // such as perm=(gather ?p ?q), and guards call the functions of functions.h; inside of a repeated
-// pattern a starred variable is the item at hand, and (all ?p*) its whole list.
+// pattern a starred variable is the item at hand, (position) its number and (all ?p*) the whole
+// list.
 #pragma once
 
 #include <string>
@@ -41,17 +44,17 @@ struct AttrExpr {
 };
 
 // What an operator variable may stand for, by the facts of its record.
-enum class OpClass : uint8_t { unary, binary, idempotent_unary };
+enum class OpClass : uint8_t { unary, binary, idempotent_unary, zero_keeping_unary };
 
 struct Pattern {
-  enum class Kind : uint8_t { variable, number, node, at, tuple };
+  enum class Kind : uint8_t { variable, number, identity, node, at, tuple };
   Kind kind = Kind::variable;
   int variable = -1;  // variable, at: which one; a node: its operator variable, or -1
   double number = 0;  // number, unless `index` is a call that says it
   OpId op;            // node with a fixed operator
   int whole = -1;     // variable of the whole attribute record, or -1
   std::vector<std::pair<std::string, AttrExpr>> attrs;  // named attributes
-  AttrExpr index;             // at: which one; number: its value, if it is a call
+  AttrExpr index;  // at: which one; number: its value, if it is a call; identity: its shape
   std::vector<Pattern> args;  // of a node; the roots of a tuple
   bool repeated = false;      // stands for any number of operands
 };

@@ -24,7 +24,7 @@ void collect(const Pattern& p, std::set<int>& out) {
 }
 
 void check_functions(const AttrExpr& e) {
-  if (e.kind == AttrExpr::Kind::call) {
+  if (e.kind == AttrExpr::Kind::call && e.function != "all" && e.function != "position") {
     const RuleFunction* f = find_function(e.function);
     if (!f) throw Error(str("no function is called ", e.function));
     auto n = static_cast<int>(e.args.size());
@@ -56,7 +56,7 @@ void check_roots(const Rule& r) {
 // The left side is matched: it has no functions.
 void check_side(const Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
-  if (left && p.index.kind == AttrExpr::Kind::call)
+  if (left && (p.index.kind == AttrExpr::Kind::call || p.kind == Pattern::Kind::identity))
     throw Error("functions stand on the right only");
   check_functions(p.index);
   for (const auto& [name, e] : p.attrs) {
@@ -104,8 +104,8 @@ Rule with_use(Rule r, Use use) {
 std::vector<Rule> make_table() {
   std::vector<Rule> all;
   std::set<std::string> names;
-  for (auto theme : {algebra_rules, movement_rules, conv_rules, norm_rules, window_rules,
-                     merge_rules, quantize_rules}) {
+  for (auto theme : {algebra_rules, movement_rules, conv_rules, linear_rules, norm_rules,
+                     window_rules, merge_rules, reduce_rules, quantize_rules}) {
     for (Rule& r : theme()) {
       EMEND_ASSERT(names.insert(r.name).second, "two rules are called ", r.name);
       all.push_back(std::move(r));
@@ -184,6 +184,11 @@ Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const 
 
 Rule reassociating(Rule r) {
   r.numerics = Numerics::reassociating;
+  return r;
+}
+
+Rule also_true(int twins, Rule r) {
+  r.true_twins = twins;
   return r;
 }
 

@@ -42,7 +42,8 @@ struct Rule {
   Use use = Use::search;
   bool both = false;  // also right to left (saturation only)
   Numerics numerics = Numerics::exact;
-  std::string draw;  // shapes for the checker, see check.h
+  std::string draw;    // shapes for the checker, see check.h
+  int true_twins = 0;  // right sides with one thing changed that are true as well, see check.h
 
   bool several_roots() const { return lhs.kind == Pattern::Kind::tuple; }
   bool merges_group() const { return several_roots() && lhs.args[0].repeated; }
@@ -69,13 +70,16 @@ Rule always(std::string name, std::string_view lhs, std::string_view rhs, const 
 Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
             std::string draw = "");
 Rule reassociating(Rule r);
+Rule also_true(int twins, Rule r);
 
 // The themes, each in the file of its name.
 std::vector<Rule> algebra_rules();
 std::vector<Rule> movement_rules();
+std::vector<Rule> linear_rules();
 std::vector<Rule> conv_rules();
 std::vector<Rule> merge_rules();
 std::vector<Rule> norm_rules();
+std::vector<Rule> reduce_rules();
 std::vector<Rule> window_rules();
 std::vector<Rule> quantize_rules();
 

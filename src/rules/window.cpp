@@ -7,6 +7,8 @@ std::vector<Rule> window_rules() {
   const char* const pictures = "x*:[n,c_i,h,w]";
   const char* const batches = "x*:[n_i,c,h,w]";
   const char* const x = "x:[n,c,h,w]";
+  // A window of nothing but pads has no largest element.
+  const std::string whole = "?a, pads=?p, kernel=?k, dilations=[1,1]";
   // clang-format off
   return {
       always("pad-into-max-pool", "(max_pool[?a, pads=?p] (pad[pads=?q, value=-inf] ?x))", "(max_pool[?a, pads=(sum ?p (spatial ?q))] ?x)",
@@ -20,8 +22,13 @@ std::vector<Rule> window_rules() {
       both("max-pool-batch",    "(concat[axis=0] (max_pool[?a] ?x*)...)", "(max_pool[?a] (concat[axis=0] ?x*...))", {}, batches),
       both("avg-pool-channels", "(concat[axis=1] (avg_pool[?a] ?x*)...)", "(avg_pool[?a] (concat[axis=1] ?x*...))", {}, pictures),
       both("avg-pool-batch",    "(concat[axis=0] (avg_pool[?a] ?x*)...)", "(avg_pool[?a] (concat[axis=0] ?x*...))", {}, batches),
-      // A window of nothing but pads has no largest element for relu to lift.
-      both("relu-max-pool", "(max_pool[?a, pads=?p, kernel=?k, dilations=[1,1]] (relu ?x))", "(relu (max_pool[?a, pads=?p, kernel=?k, dilations=[1,1]] ?x))", {"(below ?p ?k)"}, x),
+      both("max-pool-pulls-shift",  "(max_pool[" + whole + "] (add ?x ?s))", "(add (max_pool[" + whole + "] ?x) ?s)", {"(below ?p ?k)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]"),
+      both("max-pool-pulls-factor", "(max_pool[" + whole + "] (mul ?x ?s))", "(mul (max_pool[" + whole + "] ?x) ?s)", {"(below ?p ?k)", "(positive ?s)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:+~[c,1,1]"),
+      reassociating(both("avg-pool-pulls-factor", "(avg_pool[?a] (mul ?x ?s))", "(mul (avg_pool[?a] ?x) ?s)", {"(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
+      reassociating(both("avg-pool-pulls-shift",  "(avg_pool[?a, pads=?p, ceil_mode=false] (add ?x ?s))", "(add (avg_pool[?a, pads=?p, ceil_mode=false] ?x) ?s)", {"(every ?p 0)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
+      reassociating(both("avg-pool-adds", "(avg_pool[?a] (add ?x ?y))", "(add (avg_pool[?a] ?x) (avg_pool[?a] ?y))", {"(same_shape ?x ?y)"}, "x:[n,c,h,w] y:[n,c,h,w]")),
+      both("clip-max-pool", "(max_pool[" + whole + "] (clip[?c] ?x))", "(clip[?c] (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
+      both("relu-max-pool", "(max_pool[" + whole + "] (relu ?x))", "(relu (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
   };
   // clang-format on
 }

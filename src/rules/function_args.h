@@ -1,0 +1,28 @@
+// How the functions of functions.h read their arguments. Arguments of the wrong sort are a mistake
+// in the rule's text, which its test finds.
+#pragma once
+
+#include "rules/functions.h"
+
+namespace emend {
+
+using Facts = std::span<const Fact>;
+using Answer = Result<AttrValue>;
+
+const Operand& operand(const Fact& f);
+const Operand& first_operand(const Fact& f);  // of a starred variable, too
+const std::vector<Operand>& operands(const Fact& f);
+const Dims& shape(const Fact& f);
+const AttrValue& attr(const Fact& f);
+const Dims& dims(const Fact& f);
+int64_t integer(const Fact& f);
+double number(const AttrValue& v);
+inline size_t place(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+// The tables that functions.h joins.
+std::vector<RuleFunction> shape_functions();
+std::vector<RuleFunction> window_functions();
+
+}  // namespace emend
