@@ -218,7 +218,7 @@ class EggReader {
 
   // --- Right sides and lets.
   template <class Lookup>
-  uint32_t read_term(const Form& f, const std::string& sort, uint32_t slots, Term& term,
+  uint32_t read_term(const Form& f, const std::string& sort, uint32_t slots, NewTerm& term,
                      const Lookup& lookup) {
     if (f.kind == Form::symbol) {
       const Variable v = lookup(f);
@@ -226,7 +226,7 @@ class EggReader {
       return v.slot;
     }
     if (f.kind != Form::list) fail(f, str("expected a term of sort ", sort));
-    Term::Node node{.op = operator_of(f)};
+    NewTerm::Node node{.op = operator_of(f)};
     const EggProgram::Constructor c = program_.constructors[node.op];
     expect_sort(f, c.sort, sort);
     node.attr = attribute_of(f, c);
@@ -235,7 +235,7 @@ class EggReader {
       node.children.push_back(read_term(f.items[i + 1], c.arguments[i], slots, term, lookup));
     }
     for (size_t i = 0; i < term.nodes.size(); ++i) {
-      const Term::Node& other = term.nodes[i];
+      const NewTerm::Node& other = term.nodes[i];
       if (other.op == node.op && other.attr == node.attr && other.children == node.children) {
         return slots + static_cast<uint32_t>(i);
       }
@@ -308,7 +308,7 @@ std::vector<ClassId> add_lets(EGraph& g, const EggProgram& program) {
   std::vector<ClassId> lets;
   for (const EggProgram::Let& let : program.lets) {
     std::vector<ClassId> values = lets, children;
-    for (const Term::Node& n : let.term.nodes) {
+    for (const NewTerm::Node& n : let.term.nodes) {
       children.clear();
       for (uint32_t c : n.children) children.push_back(values[c]);
       values.push_back(g.add(n.op, n.attr, children));

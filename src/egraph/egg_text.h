@@ -28,7 +28,7 @@ struct EggProgram {
   // A term without slots; its value may be a child in those that follow, as the slot of its place.
   struct Let {
     std::string name;
-    Term term;
+    NewTerm term;
   };
   std::vector<Let> lets;
 };

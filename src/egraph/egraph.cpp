@@ -24,9 +24,24 @@ bool EGraph::has_content(uint32_t id, uint32_t kind, uint32_t attr,
   return std::equal(mine.begin(), mine.end(), given.begin());
 }
 
-bool EGraph::canonical(std::span<const ClassId> children) const {
+bool EGraph::canonical(uint32_t kind, std::span<const ClassId> children) const {
   return std::all_of(children.begin(), children.end(),
-                     [&](ClassId c) { return classes_.is_root(c.value); });
+                     [&](ClassId c) { return classes_.is_root(c.value); }) &&
+         (!is_commutative(kind) || children[0] <= children[1]);
+}
+
+void EGraph::set_commutative(uint32_t op) {
+  if (op >= commutative_.size()) commutative_.resize(op + size_t{1});
+  commutative_[op] = true;
+}
+
+bool EGraph::is_commutative(uint32_t kind) const {
+  const uint32_t op = kind & 0xFFFF;
+  return op < commutative_.size() && kind >> 16 == 2 && commutative_[op];
+}
+
+void EGraph::put_in_order(uint32_t kind, std::span<ClassId> children) const {
+  if (is_commutative(kind) && children[1] < children[0]) std::swap(children[0], children[1]);
 }
 
 // --- Growing
@@ -98,6 +113,7 @@ ClassId EGraph::add(uint32_t op, uint32_t attr, std::span<const ClassId> given) 
     children[i] = ClassId(size_t{classes_.find(given[i].value)});
   }
   const uint32_t kind = kind_of(op, given.size());
+  put_in_order(kind, children);
   const Inserted done = insert(kind, attr, children, hash_of(kind, attr, children), ClassId());
   if (!done.node.valid()) return done.node;
   if (!done.made) {
@@ -113,6 +129,7 @@ ENodeId EGraph::lookup(uint32_t op, uint32_t attr, std::span<const ClassId> give
   std::vector<ClassId> children;
   for (ClassId c : given) children.push_back(find(c));
   const uint32_t kind = kind_of(op, given.size());
+  put_in_order(kind, children);
   const uint32_t found =
       hash_cons_.node_at(hash_cons_.probe(hash_of(kind, attr, children), [&](uint32_t node) {
         return has_content(node, kind, attr, children);
@@ -179,8 +196,8 @@ void EGraph::end_firing() {
 // another node, both classes are one.
 void EGraph::repair(uint32_t id) {
   const auto mine = children(id);
-  if (canonical(mine)) return;
   const uint32_t kind = rows_[id].kind, attr = rows_[id].attr;
+  if (canonical(kind, mine)) return;
   hash_cons_.erase(
       hash_cons_.probe(hash_of(kind, attr, mine), [&](uint32_t node) { return node == id; }));
   if (keep_provenance_ && !(state_[id] & kRenamed)) {
@@ -188,6 +205,7 @@ void EGraph::repair(uint32_t id) {
     state_[id] |= kRenamed;
   }
   for (ClassId& c : mine) c.value = classes_.find(c.value);
+  put_in_order(kind, mine);
   const uint32_t hash = hash_of(kind, attr, mine);
   const uint32_t slot =
       hash_cons_.probe(hash, [&](uint32_t node) { return has_content(node, kind, attr, mine); });

@@ -60,6 +60,9 @@ class EGraph {
   explicit EGraph(Analysis analysis, bool keep_provenance = true)
       : analysis_(std::move(analysis)), keep_provenance_(keep_provenance) {}
 
+  // The two children of such an operator have no order: they are kept sorted. Before any is added.
+  void set_commutative(uint32_t op);
+
   // --- Growing. Any id of a class will do wherever a class is wanted.
   // The node with these children, made if there is none.
   ClassId add(uint32_t op, uint32_t attr, std::span<const ClassId> children);
@@ -139,6 +142,7 @@ class EGraph {
     const HashCons::Slot slot = hash_cons_.peek(hash);
     if (slot.hash == hash && slot.node != HashCons::kEmpty) __builtin_prefetch(&rows_[slot.node]);
   }
+  void put_in_order(uint32_t kind, std::span<ClassId> children) const;
   struct Inserted {
     ENodeId node;  // not valid: a limit was met
     bool made;
@@ -187,7 +191,8 @@ class EGraph {
   }
   bool has_content(uint32_t id, uint32_t kind, uint32_t attr,
                    std::span<const ClassId> children) const;
-  bool canonical(std::span<const ClassId> children) const;
+  bool canonical(uint32_t kind, std::span<const ClassId> children) const;
+  bool is_commutative(uint32_t kind) const;
   bool within_limits(uint32_t kind);
   FiringId current_firing();
   void repair(uint32_t id);
@@ -220,6 +225,7 @@ class EGraph {
   FiringId firing_id_;  // not valid until it does something
   Column<ENodeId> firing_matched_, firing_found_;
 
+  std::vector<bool> commutative_;  // by operator, or fewer
   Analysis analysis_;
   bool keep_provenance_ = true;
   EGraphLimits limits_;

@@ -120,6 +120,10 @@ void Explainer::need_equality(ENodeId a, ENodeId b) {
   EMEND_ASSERT(equal, "nodes ", a.value, " and ", b.value, " are not equal");
 }
 
+bool Explainer::equal_before(ENodeId a, ENodeId b, uint32_t which) const {
+  return g_.same(a, b) && walk(a, b, [&](uint32_t u) { return u < which; });
+}
+
 // What it matched must be there, and the ids it dealt with must be equal where they were.
 void Explainer::settle_firing(FiringId f) {
   const Firing firing = provenance_.firing(f);
@@ -173,10 +177,14 @@ std::vector<FiringId> Explainer::answer() {
       firings_.pop_back();
       settle_firing(f);
     } else {
-      const Union u = provenance_.unions()[congruences_.back()];
+      const uint32_t which = congruences_.back();
       congruences_.pop_back();
+      const Union& u = provenance_.unions()[which];
       const auto a = term(u.a).children, b = term(u.b).children;
-      for (size_t i = 0; i < a.size(); ++i) need_equality(a[i], b[i]);
+      // Children without an order may have met crosswise.
+      const bool straight =
+          a.size() != 2 || (equal_before(a[0], b[0], which) && equal_before(a[1], b[1], which));
+      for (size_t i = 0; i < a.size(); ++i) need_equality(a[i], b[straight ? i : 1 - i]);
     }
   }
   std::sort(all_.begin(), all_.end());

@@ -32,6 +32,8 @@ class Explainer {
   void need_equality(ENodeId a, ENodeId b);
   void need_firing(FiringId f);
   void settle_firing(FiringId f);
+  // Without this union and those after it.
+  bool equal_before(ENodeId a, ENodeId b, uint32_t which) const;
   // Calls see(union) from a to b until that says no; did it never? They are equal.
   template <class See>
   bool walk(ENodeId a, ENodeId b, const See& see) const;

@@ -45,7 +45,7 @@ std::vector<std::string> EGraph::faults() const {
     if (state_[id] & kDead) continue;
     ++live;
     const auto mine = children(id);
-    check(canonical(mine), "node ", id, " has a child that is not canonical");
+    check(canonical(rows_[id].kind, mine), "node ", id, " has a child that is not canonical");
     std::vector<uint32_t> content;
     for (ClassId c : mine) {
       content.push_back(c.value);

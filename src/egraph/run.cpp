@@ -48,9 +48,14 @@ Rewrite to_rewrite(TermRule rule) {
           }};
 }
 
-Runner::Runner(std::vector<Rewrite> rewrites)
-    : rewrites_(std::move(rewrites)), states_(rewrites_.size()) {
-  for (const Rewrite& r : rewrites_) plans_.emplace_back(r.query);
+Runner::Runner(std::vector<Rewrite> rewrites) {
+  for (Rewrite& r : rewrites) add(std::move(r));
+}
+
+void Runner::add(Rewrite rewrite) {
+  plans_.emplace_back(rewrite.query);
+  states_.emplace_back();
+  rewrites_.push_back(std::move(rewrite));
 }
 
 // Nothing is left to do but what is banned: those whose ban ends first go on at once.

@@ -76,6 +76,8 @@ class Runner {
  public:
   // The RuleId of a rewrite is its place in the list.
   explicit Runner(std::vector<Rewrite> rewrites);
+  // One more; it looks at everything first.
+  void add(Rewrite rewrite);
   // Always with the same e-graph. Leaves it rebuilt.
   RunReport run(EGraph& g, const RunOptions& options = {});
   const std::vector<Rewrite>& rewrites() const { return rewrites_; }

@@ -10,7 +10,7 @@ namespace {
 // was asked for is still in the cache.
 constexpr size_t kBatch = 32;
 
-size_t apply_one_by_one(EGraph& g, RuleId rule, const Term& term, const Rows& rows) {
+size_t apply_one_by_one(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows) {
   size_t applied = 0;
   std::vector<ClassId> values, children;
   for (size_t i = 0; i < rows.size() && g.full() == Full::no; ++i) {
@@ -18,7 +18,7 @@ size_t apply_one_by_one(EGraph& g, RuleId rule, const Term& term, const Rows& ro
     const auto classes = rows.classes(i);
     g.begin_firing(rule, rows.nodes(i));
     values.assign(classes.begin(), classes.end());
-    for (const Term::Node& n : term.nodes) {
+    for (const NewTerm::Node& n : term.nodes) {
       children.clear();
       for (uint32_t c : n.children) children.push_back(values[c]);
       values.push_back(g.add(n.op, n.attr, children));
@@ -37,7 +37,7 @@ size_t apply_one_by_one(EGraph& g, RuleId rule, const Term& term, const Rows& ro
 // the node that is next.
 class Batch {
  public:
-  Batch(EGraph& g, RuleId rule, const Term& term, const Rows& rows)
+  Batch(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows)
       : g_(g), rule_(rule), term_(term), rows_(rows), slots_(rows.classes(0).size()) {
     values_.resize(term.nodes.size() * kBatch);
     made_.resize(term.nodes.size() * kBatch);
@@ -73,10 +73,11 @@ class Batch {
       if (id == ClassId::kNone) return false;
       children_[i] = ClassId(size_t{g_.find_root(id)});
     }
+    g_.put_in_order(EGraph::kind_of(term_.nodes[k].op, wanted.size()), children_);
     return true;
   }
   void ask(size_t k) {
-    const Term::Node& n = term_.nodes[k];
+    const NewTerm::Node& n = term_.nodes[k];
     const uint32_t kind = EGraph::kind_of(n.op, n.children.size());
     for (size_t r = 0; r < count_; ++r) {
       if (!gather(k, r)) continue;
@@ -86,7 +87,7 @@ class Batch {
     for (size_t r = 0; r < count_; ++r) g_.prefetch_node(hashes_[r]);
   }
   void insert(size_t k, size_t r) {
-    const Term::Node& n = term_.nodes[k];
+    const NewTerm::Node& n = term_.nodes[k];
     const bool last = k + 1 == term_.nodes.size();
     ENodeId& value = values_[k * kBatch + r];
     value = ENodeId();
@@ -139,7 +140,7 @@ class Batch {
 
   EGraph& g_;
   const RuleId rule_;
-  const Term& term_;
+  const NewTerm& term_;
   const Rows& rows_;
   const size_t slots_;
   size_t begin_ = 0, count_ = 0;
@@ -154,7 +155,7 @@ class Batch {
 
 }  // namespace
 
-size_t apply_term(EGraph& g, RuleId rule, const Term& term, const Rows& rows) {
+size_t apply_term(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows) {
   if (rows.empty()) return 0;
   if (g.has_analysis()) return apply_one_by_one(g, rule, term, rows);
   g.end_firing();

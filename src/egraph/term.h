@@ -14,7 +14,7 @@ namespace emend {
 // Nodes in the order in which they are made; the last is the term. A child below `slots` of the
 // query is a slot, others are the nodes made before, counted from there. Without nodes the term is
 // the slot `bare`.
-struct Term {
+struct NewTerm {
   struct Node {
     uint32_t op = 0, attr = 0;
     std::vector<uint32_t> children;
@@ -27,11 +27,11 @@ struct Term {
 struct TermRule {
   std::string name;
   Query query;
-  Term term;
+  NewTerm term;
 };
 
 // For each row: makes the term and unites it with the node of atom 0. Stops where a limit is met.
 // Returns how many rows changed something.
-size_t apply_term(EGraph& g, RuleId rule, const Term& term, const Rows& rows);
+size_t apply_term(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows);
 
 }  // namespace emend

@@ -145,6 +145,23 @@ TEST(EGraph, UpwardMerging) {
   EXPECT_FALSE(g.lookup(1, 3, std::vector{a}).valid());
 }
 
+TEST(EGraph, ChildrenWithoutAnOrder) {
+  enum : uint32_t { kLeaf, kPlus, kMinus };
+  EGraph g;
+  g.set_commutative(kPlus);
+  ClassId a = g.add(kLeaf, 0, {}), b = g.add(kLeaf, 1, {}), c = g.add(kLeaf, 2, {});
+  EXPECT_EQ(g.add(kPlus, 0, {a, b}), g.add(kPlus, 0, {b, a}));
+  EXPECT_NE(g.add(kMinus, 0, {a, b}), g.add(kMinus, 0, {b, a}));
+  EXPECT_EQ(g.lookup(kPlus, 0, std::vector{b, a}), g.add(kPlus, 0, {a, b}));
+  // b + c becomes b + a: it meets a + b crosswise.
+  ClassId bc = g.add(kPlus, 0, {b, c});
+  g.unite(c, a);
+  g.rebuild();
+  EXPECT_TRUE(g.same(bc, g.add(kPlus, 0, {a, b})));
+  EXPECT_EQ(g.faults(), std::vector<std::string>());
+  EXPECT_TRUE(Explainer(g).of_equality(bc, g.add(kPlus, 0, {a, b})).empty());
+}
+
 TEST(EGraph, IsNaiveCongruenceClosure) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Rng rng(seed);
@@ -550,7 +567,7 @@ class Replay {
     }
     std::vector<ClassId> values;
     for (const auto& s : slots) values.push_back(*s);
-    for (const Term::Node& n : rule.term.nodes) {
+    for (const NewTerm::Node& n : rule.term.nodes) {
       std::vector<ClassId> children;
       for (uint32_t c : n.children) children.push_back(values[c]);
       values.push_back(g_.add(n.op, n.attr, children));
