@@ -1,28 +1,95 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace emend {
 namespace {
 
-Json from_library(const nlohmann::ordered_json& j) {
-  if (j.is_boolean()) return j.get<bool>();
-  if (j.is_number_integer()) return j.get<int64_t>();
-  if (j.is_number()) return j.get<double>();
-  if (j.is_string()) return j.get<std::string>();
-  if (j.is_array()) {
-    Json out = Json::array();
-    for (const auto& item : j) out.push(from_library(item));
-    return out;
+// Builds values while the library reads, so that objects of many members take linear time.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return put({}); }
+  bool boolean(bool v) override { return put(v); }
+  bool number_integer(int64_t v) override { return put(v); }
+  bool number_unsigned(uint64_t v) override {
+    return v > INT64_MAX ? put(static_cast<double>(v)) : put(static_cast<int64_t>(v));
   }
-  if (j.is_object()) {
-    Json out = Json::object();
-    for (const auto& [name, item] : j.items()) out[name] = from_library(item);
-    return out;
+  bool number_float(double v, const std::string&) override { return put(v); }
+  bool string(std::string& v) override { return put(std::move(v)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(true); }
+  bool start_array(size_t) override { return open(false); }
+  bool key(std::string& name) override {
+    open_.back().members.emplace_back(std::move(name), Json());
+    return true;
   }
-  return {};
-}
+  bool end_object() override {
+    Json::Object members = std::move(open_.back().members);
+    open_.pop_back();
+    keep_last(members);
+    return put(Json(std::move(members)));
+  }
+  bool end_array() override {
+    Json::Array items = std::move(open_.back().items);
+    open_.pop_back();
+    return put(Json(std::move(items)));
+  }
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
+    failed_at = position;
+    return false;
+  }
+
+  Json value;
+  size_t failed_at = 0;
+  bool too_deep = false;
+
+ private:
+  struct Level {
+    bool object;
+    Json::Object members = {};
+    Json::Array items = {};
+  };
+
+  bool open(bool object) {
+    // What recurses over values (printing, destruction) must not run out of stack.
+    too_deep = open_.size() >= 1000;
+    if (!too_deep) open_.push_back({object});
+    return !too_deep;
+  }
+  bool put(Json v) {
+    if (open_.empty()) {
+      value = std::move(v);
+    } else if (open_.back().object) {
+      open_.back().members.back().second = std::move(v);
+    } else {
+      open_.back().items.push_back(std::move(v));
+    }
+    return true;
+  }
+  // A name that stands twice means its last value, at its first place.
+  static void keep_last(Json::Object& members) {
+    std::vector<size_t> order(members.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, {},
+                             [&](size_t i) -> const std::string& { return members[i].first; });
+    std::vector<bool> gone(members.size());
+    for (size_t i = 1, first = 0; i < order.size(); ++i) {
+      if (members[order[i]].first != members[order[first]].first) {
+        first = i;
+        continue;
+      }
+      members[order[first]].second = std::move(members[order[i]].second);
+      gone[order[i]] = true;
+    }
+    size_t at = 0;
+    std::erase_if(members, [&](const auto&) { return gone[at++]; });
+  }
+
+  std::vector<Level> open_;
+};
 
 std::string string_text(const std::string& s) {
   // Bytes that are no UTF-8 are replaced: a report must not fail because a name is odd.
@@ -111,9 +178,11 @@ std::string Json::line() const {
 }
 
 Result<Json> Json::parse(std::string_view text) {
-  auto parsed = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) return fail("this is not JSON");
-  return from_library(parsed);
+  Builder builder;
+  if (nlohmann::json::sax_parse(text, &builder)) return std::move(builder.value);
+  if (builder.too_deep) return fail("this JSON is nested too deeply");
+  if (builder.failed_at > text.size()) return fail("this is not JSON: it ends too early");
+  return fail("this is not JSON: it cannot be read at byte ", builder.failed_at);
 }
 
 }  // namespace emend

@@ -29,6 +29,8 @@ class Json {
   template <class I>
   requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Json(I v)
       : value_(static_cast<int64_t>(v)) {}
+  explicit Json(Array a) : value_(std::move(a)) {}
+  explicit Json(Object o) : value_(std::move(o)) {}  // of different names
   static Json array() { return Json(Array{}); }
   static Json object() { return Json(Object{}); }
 
@@ -51,13 +53,12 @@ class Json {
   std::string text() const;
   // The same on one line, without a line end.
   std::string line() const;
+  // A name that stands twice in an object keeps its last value.
   static Result<Json> parse(std::string_view text);
 
   bool operator==(const Json&) const = default;
 
  private:
-  explicit Json(Array a) : value_(std::move(a)) {}
-  explicit Json(Object o) : value_(std::move(o)) {}
   // `indent` counts levels; negative: all on one line.
   void print(std::string& out, int indent) const;
 
