@@ -29,7 +29,7 @@ std::vector<Rule> conv_rules() {
              {"(weights ?w ?s ?b)", "(per_channel ?s ?w)"}, with_scale + " b:[f*g,1,1]")),
       reassociating(always("scale-before-conv", "(conv[?a, group=1] (mul ?x ?s) ?w)", "(conv[?a] ?x (mul ?w ?s))",
              {"(weights ?w ?s)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1]")),
-      always("conv-identity", "(conv[" + identity + "] ?x ?w)", "?x", {"(identity ?w)", "(centred ?p ?w ?d)"}, "x:[n,c,h,w] w:I[c,c,r,s]"),
+      reassociating(always("conv-identity", "(conv[" + identity + "] ?x ?w)", "?x", {"(identity ?w)", "(centred ?p ?w ?d)"}, "x:[n,c,h,w] w:I[c,c,r,s]")),
 
       // What ONNX has one node for.
       finish("conv-bias", "(add (conv[?a] ?x ?w) ?b)", "(conv_bias[?a] ?x ?w (reshape[shape=(list (elements ?b))] ?b))",
@@ -53,8 +53,8 @@ std::vector<Rule> conv_rules() {
 
       // Kernels of different sizes on one operand: the smaller is the larger with zeros around it, where the pads
       // make up for it. Enlarging a kernel as such has no end and no use; taking zeros away has both.
-      rule("conv-zeros-around", "(conv[?a, pads=?p, dilations=?d] ?x (pad[pads=?q, value=0] ?w))", "(conv[?a, pads=(difference ?p (dilated (spatial ?q) ?d))] ?x ?w)",
-             {"(spatial_only ?q)", "(at_least ?q 0)", "(at_least (difference ?p (dilated (spatial ?q) ?d)) 0)"}, x_w),
+      reassociating(rule("conv-zeros-around", "(conv[?a, pads=?p, dilations=?d] ?x (pad[pads=?q, value=0] ?w))", "(conv[?a, pads=(difference ?p (dilated (spatial ?q) ?d))] ?x ?w)",
+             {"(spatial_only ?q)", "(at_least ?q 0)", "(at_least (difference ?p (dilated (spatial ?q) ?d)) 0)"}, x_w)),
       reassociating(rule("sum-of-convs-enlarged", "(add (conv[" + window + ", group=?g] ?x ?w) (conv[strides=?s, dilations=?d, pads=?q, group=?g] ?x ?v))",
              "(conv[strides=?s, dilations=?d, pads=" + larger + ", group=?g] ?x (add (pad[pads=(enlarging ?p " + larger + " ?d)] ?w) (pad[pads=(enlarging ?q " + larger + " ?d)] ?v)))",
              {"(equal (extent ?w ?p ?d) (extent ?v ?q ?d))"}, "x:[n,c*g,h,w] w:[f*g,c,1,3] v:[f*g,c,3,r] | x:[n,c*g,h,w] w:[f*g,c,1,1] v:[f*g,c,3,3]")),
@@ -78,9 +78,9 @@ std::vector<Rule> conv_rules() {
              "(mul (avg_pool[kernel=(kernel ?w), " + window + ", count_include_pad=true] ?x) (number (product (uniform ?w) (product_of (kernel ?w)))))",
              {"(equal ?g (dim ?w 0))", "(equal (dim ?w 1) 1)", "(below ?p (kernel ?w))", "(every ?d 1)"}, "x:[n,c,h,w] w:=[c,1,r,s]")),
       // Half as many groups, the filters of one with zeros where the other's channels are.
-      also_true(1, rule("conv-groups-paired", "(conv[?a, group=?g] ?x ?w)",
+      reassociating(also_true(1, rule("conv-groups-paired", "(conv[?a, group=?g] ?x ?w)",
              "(conv[?a, group=(quotient ?g 2)] ?x (reshape[shape=(joined (list (dim ?w 0) (product (dim ?w 1) 2)) (kernel ?w))] (concat[axis=1] " + of_pair("0") + " " + of_pair("1") + ")))",
-             {"(weights ?w)"}, "x:[n,c*2*k,h,w] w:[f*2*k,c,r,s]")),
+             {"(weights ?w)"}, "x:[n,c*2*k,h,w] w:[f*2*k,c,r,s]"))),
       rule("split-conv-filters", "(get[index=?i] (split[axis=1, sizes=?t] (conv[?a, group=1] ?x ?w)))", "(conv[?a, group=1] ?x (get[index=?i] (split[axis=0, sizes=?t] ?w)))", {}, "x:[n,c,h,w] w:[f,c,r,s]"),
       rule("split-conv-batch",   "(get[index=?i] (split[axis=0, sizes=?t] (conv[?a] ?x ?w)))", "(conv[?a] (get[index=?i] (split[axis=0, sizes=?t] ?x)) ?w)", {}, x_w),
   };

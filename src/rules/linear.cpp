@@ -14,8 +14,8 @@ std::vector<Rule> linear_rules() {
              {"(weights ?w ?s ?b)", "(has_rank ?w 2)", "(per_column ?s ?w)"}, "x:[a,b] w:[b,c] b:~[c] s:~[c]")),
       always("matmul-transposed-weights", "(transpose[perm=[1,0]] (matmul ?w (transpose[perm=[1,0]] ?x)))", "(matmul ?x (transpose[perm=[1,0]] ?w))",
              {"(weights ?w)"}, "x:[a,b] w:[c,b]"),
-      always("matmul-identity",      "(matmul ?x ?w)", "?x", {"(identity ?w)"}, "x:[a,b] w:I[b,b] | x:[d,a,b] w:I[b,b]"),
-      always("matmul-identity-left", "(matmul ?w ?x)", "?x", {"(identity ?w)"}, "x:[a,b] w:I[a,a] | x:[d,a,b] w:I[a,a]"),
+      reassociating(always("matmul-identity",      "(matmul ?x ?w)", "?x", {"(identity ?w)"}, "x:[a,b] w:I[b,b] | x:[d,a,b] w:I[b,b]")),
+      reassociating(always("matmul-identity-left", "(matmul ?w ?x)", "?x", {"(identity ?w)"}, "x:[a,b] w:I[a,a] | x:[d,a,b] w:I[a,a]")),
 
       always("gemm-add-constant", "(add (gemm[?a, beta=1] ?x ?w ?c) ?b)", "(gemm[?a] ?x ?w (add ?c ?b))", {"(weights ?c ?b)"}, "x:[a,b] w:[b,c] c:~[c] b:~[a,c]"),
 

@@ -104,10 +104,15 @@ Rule with_use(Rule r, Use use) {
 std::vector<Rule> make_table() {
   std::vector<Rule> all;
   std::set<std::string> names;
-  for (auto theme : {algebra_rules, movement_rules, conv_rules, linear_rules, norm_rules,
-                     window_rules, merge_rules, reduce_rules, quantize_rules}) {
-    for (Rule& r : theme()) {
+  constexpr std::pair<const char*, std::vector<Rule> (*)()> kThemes[] = {
+      {"algebra", algebra_rules}, {"movement", movement_rules}, {"conv", conv_rules},
+      {"linear", linear_rules},   {"norm", norm_rules},         {"window", window_rules},
+      {"merge", merge_rules},     {"reduce", reduce_rules},     {"quantize", quantize_rules},
+  };
+  for (auto [theme, rules] : kThemes) {
+    for (Rule& r : rules()) {
       EMEND_ASSERT(names.insert(r.name).second, "two rules are called ", r.name);
+      r.theme = theme;
       all.push_back(std::move(r));
     }
   }

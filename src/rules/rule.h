@@ -35,7 +35,7 @@ enum class Numerics : uint8_t {
 std::string_view to_text(Numerics n);
 
 struct Rule {
-  std::string name;
+  std::string name, theme;  // the theme is the file's
   Variables variables;
   Pattern lhs, rhs;
   std::vector<AttrExpr> where;  // all must hold
@@ -46,6 +46,8 @@ struct Rule {
   int true_twins = 0;  // right sides with one thing changed that are true as well, see check.h
 
   bool several_roots() const { return lhs.kind == Pattern::Kind::tuple; }
+  // One firing takes the whole group. What it makes belongs to no further group, or merging would
+  // never end: that is for the driver to see to.
   bool merges_group() const { return several_roots() && lhs.args[0].repeated; }
 };
 

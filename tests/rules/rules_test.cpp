@@ -5,6 +5,7 @@
 #include "ops/build.h"
 #include "rules/check.h"
 #include "rules/match.h"
+#include "text/text.h"
 
 namespace emend {
 namespace {
@@ -98,6 +99,104 @@ TEST(WrongRule, MergedProductsInTheWrongOrder) {
                       "(split[axis=1, sizes=(list (dim ?v 1) (dim ?w 1))]"
                       " (matmul ?x (concat[axis=1] ?v ?w)))",
                       {}, "x:[a,b] w:[b,c] v:[b,c]"));
+}
+
+// --- Near misses: the table's own rules, where they must not fire ---
+
+std::string repeated(const std::string& text, int n) {
+  std::string out;
+  for (int i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+// Does the rule apply at the program's result?
+bool fires(const std::string& rule_name, const std::string& program) {
+  Graph g = parse_graph(program);
+  const Rule* rule = find_rule(rule_name);
+  EXPECT_NE(rule, nullptr) << rule_name;
+  NodeId root = g.outputs[0].node;
+  TermFacts facts = facts_of(g);
+  for (const Match& m : match(g, *rule, root)) {
+    if (apply(*rule, m.substitution, facts, g.types[root])) return true;
+  }
+  return false;
+}
+
+std::string grouped(int first, int second) {
+  const std::string window = "conv[strides=[1,1], dilations=[1,1], pads=[0,0,0,0], group=1]";
+  return str("graph(x: f32[1,1,4,4], y: f32[1,1,4,4], w: f32[", first, ",1,3,3], v: f32[", second,
+             ",1,3,3]) {\n  return z = concat[axis=1](", window, "(x, w), ", window,
+             "(y, v))\n}\n");
+}
+
+TEST(NearMiss, GroupsOfUnequalFiltersAreNotMerged) {
+  EXPECT_TRUE(fires("concat-conv-groups", grouped(2, 2)));
+  // One filter and three: both divide evenly into two groups of two, and v's first meets x.
+  EXPECT_FALSE(fires("concat-conv-groups", grouped(1, 3)));
+}
+
+TEST(NearMiss, ConvolutionOfABroadcastSumIsNotPulledApart) {
+  auto sum = [](const char* y) {
+    return str("graph(x: f32[1,2,4,4], y: f32", y,
+               ", w: f32[3,2,3,3]) {\n  return z = conv[strides=[1,1], dilations=[1,1], "
+               "pads=[1,1,1,1]](add(x, y), w)\n}\n");
+  };
+  EXPECT_TRUE(fires("conv-adds-inputs", sum("[1,2,4,4]")));
+  EXPECT_FALSE(fires("conv-adds-inputs", sum("[1,2,1,1]")));
+}
+
+TEST(NearMiss, SplitAtAnotherPositionIsNotCancelled) {
+  auto part = [](const char* sizes) {
+    return str("graph(x: f32[2,3], y: f32[4,3]) {\n  return z = get[index=0](split[axis=0, sizes=",
+               sizes, "](concat[axis=0](x, y)))\n}\n");
+  };
+  EXPECT_TRUE(fires("split-concat", part("[2,4]")));
+  EXPECT_FALSE(fires("split-concat", part("[4,2]")));
+  EXPECT_FALSE(fires("split-concat", part("[2,2,2]")));
+}
+
+// Two convolutions of one operand, a pixel and three by three, summed.
+std::string pixel_and_three(const char* pads) {
+  const char* const stride = "conv[strides=[2,2], dilations=[1,1], pads=";
+  return str("graph(x: f32[1,2,6,6], w: f32[3,2,1,1], v: f32[3,2,3,3]) {\n  return z = add(",
+             stride, "[0,0,0,0]](x, w), ", stride, pads, "](x, v))\n}\n");
+}
+
+TEST(NearMiss, KernelsAreNotEnlargedUnderSameUpper) {
+  EXPECT_TRUE(fires("sum-of-convs-enlarged", pixel_and_three("[1,1,1,1]")));
+  // What SAME_UPPER pads at stride two and even extents: nothing before, one behind.
+  EXPECT_FALSE(fires("sum-of-convs-enlarged", pixel_and_three("[0,0,1,1]")));
+}
+
+TEST(WrongRule, KernelEnlargedAroundItsMiddleUnderSameUpper) {
+  expect_refuted(rule("enlarge-centred",
+                      "(add (conv[strides=[2,2], dilations=[1,1], pads=[0,0,0,0]] ?x ?w)"
+                      " (conv[strides=[2,2], dilations=[1,1], pads=[0,0,1,1]] ?x ?v))",
+                      "(conv[strides=[2,2], dilations=[1,1], pads=[0,0,1,1]] ?x"
+                      " (add (pad[pads=[0,0,1,1,0,0,1,1]] ?w) ?v))",
+                      {},
+                      "x:[n,c,6,6] w:[f,c,1,1] v:[f,c,3,3] | x:[n,c,8,6] w:[f,c,1,1] v:[f,c,3,3]"));
+}
+
+TEST(NearMiss, ResidualsNeedTheMiddleTapOnTheElementItself) {
+  auto residual = [](const char* pads) {
+    return str("graph(x: f32[1,2,6,6]) {\n  %w = constant f32[2,2,3,3]{",
+               "1.0" + repeated(", 0.5", 35),
+               "}\n  return z = add(x, conv[strides=[1,1], "
+               "dilations=[1,1], pads=",
+               pads, "](x, %w))\n}\n");
+  };
+  EXPECT_TRUE(fires("conv-residual", residual("[1,1,1,1]")));
+  EXPECT_FALSE(fires("conv-residual", residual("[0,0,2,2]")));
+}
+
+TEST(NearMiss, FactorsThatVaryAlongTheSumStayInside) {
+  auto factor = [](const char* y) {
+    return str("graph(x: f32[2,3], y: f32", y,
+               ") {\n  return z = reduce_sum[axes=[1]](mul(x, y))\n}\n");
+  };
+  EXPECT_TRUE(fires("sum-pulls-factor", factor("[2,1]")));
+  EXPECT_FALSE(fires("sum-pulls-factor", factor("[3]")));
 }
 
 TEST(Groups, AreThoseThatPassPartedByWhatMustBeAlike) {

@@ -9,16 +9,19 @@ namespace emend {
 namespace {
 
 struct Options {
-  std::string action = "list", name = "*";
+  std::string action = "list", name = "*", theme = "*";
 };
 
-std::vector<const Rule*> rules_named(const std::string& glob) {
+std::vector<const Rule*> rules_named(const Options& o) {
   std::vector<const Rule*> out;
   for (const Rule& r : all_rules()) {
-    if (glob_match(glob, r.name)) out.push_back(&r);
+    if (glob_match(o.name, r.name) && glob_match(o.theme, r.theme)) out.push_back(&r);
   }
-  if (out.empty())
-    throw UsageError{str("no rule is called ", glob, "; 'emend rules list' prints them")};
+  if (out.empty()) {
+    std::string of_theme = o.theme == "*" ? "" : " of theme " + o.theme;
+    throw UsageError{
+        str("no rule", of_theme, " is called ", o.name, "; 'emend rules list' prints them")};
+  }
   return out;
 }
 
@@ -30,6 +33,7 @@ std::string padded(std::string s, size_t width) {
 Json facts_of(const Rule& r) {
   Json j = Json::object();
   j["name"] = r.name;
+  j["theme"] = r.theme;
   j["lhs"] = to_text(r.lhs, r.variables);
   j["rhs"] = to_text(r.rhs, r.variables);
   j["where"] = Json::array();
@@ -40,28 +44,78 @@ Json facts_of(const Rule& r) {
   return j;
 }
 
-// One line of text.
-void list(const Rule& r) {
-  std::cout << padded(r.name, 28) << padded(std::string(to_text(r.use)), 8)
-            << (r.numerics == Numerics::exact ? "" : "~ ") << to_text(r) << '\n';
+// A rule in each of its directions.
+std::vector<RuleCheck> checks_of(const Rule& r, const Globals& globals) {
+  std::vector<RuleCheck> out = {check_rule(r, {.seed = globals.seed + 1})};
+  if (r.both) out.push_back(check_rule(reversed(r), {.seed = globals.seed + 1}));
+  return out;
 }
 
-// All there is to say.
-void show(const Rule& r) {
-  std::cout << r.name << "\n  " << to_text(r.lhs, r.variables) << (r.both ? "\n  = " : "\n  -> ")
-            << to_text(r.rhs, r.variables) << '\n';
+std::string methods_of(const RuleCheck& c) {
+  std::string methods;
+  for (const std::string& m : c.methods) methods += (methods.empty() ? "" : ",") + m;
+  return methods;
+}
+
+Json facts_of(const RuleCheck& c) {
+  Json j = Json::object();
+  j["holds"] = c.holds;
+  j["assignments"] = c.assignments;
+  j["method"] = methods_of(c);
+  j["twins"] = c.twins;
+  j["twins_refuted"] = c.refuted;
+  j["reason"] = c.reason;
+  return j;
+}
+
+std::string evidence(const RuleCheck& c) {
+  return str(c.assignments, " shapes, ", c.refuted, " of ", c.twins, " twins refuted",
+             c.holds ? "" : ": ", c.reason);
+}
+
+// One line of text per rule, under the names of their themes.
+int list(const Options& o, const Globals& globals) {
+  Json facts = Json::object();
+  facts["schema"] = 1;
+  facts["rules"] = Json::array();
+  std::string theme;
+  for (const Rule* r : rules_named(o)) {
+    facts["rules"].push(facts_of(*r));
+    if (globals.json == "-") continue;
+    if (r->theme != theme) std::cout << (theme.empty() ? "" : "\n") << r->theme << '\n';
+    theme = r->theme;
+    std::cout << "  " << padded(r->name, 28) << padded(std::string(to_text(r->use)), 8)
+              << (r->numerics == Numerics::exact ? "" : "~ ") << to_text(*r) << '\n';
+  }
+  globals.report(facts);
+  return kOk;
+}
+
+void print(const Rule& r) {
+  std::cout << r.name << " (" << r.theme << ")\n  " << to_text(r.lhs, r.variables)
+            << (r.both ? "\n  = " : "\n  -> ") << to_text(r.rhs, r.variables) << '\n';
   for (const AttrExpr& w : r.where) std::cout << "  where " << to_text(w, r.variables) << '\n';
   std::cout << "  use: " << to_text(r.use) << "; numerics: " << to_text(r.numerics) << '\n';
   if (!r.draw.empty()) std::cout << "  checked at " << r.draw << '\n';
 }
 
-int tell(const Options& o, const Globals& globals, void (*print)(const Rule&)) {
+// All there is to say, and why it is believed.
+int show(const Options& o, const Globals& globals) {
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["rules"] = Json::array();
-  for (const Rule* r : rules_named(o.name)) {
-    facts["rules"].push(facts_of(*r));
+  for (const Rule* r : rules_named(o)) {
+    Json& j = facts["rules"].push(facts_of(*r));
+    j["checks"] = Json::array();
     if (globals.json != "-") print(*r);
+    bool back = false;
+    for (const RuleCheck& c : checks_of(*r, globals)) {
+      j["checks"].push(facts_of(c));
+      if (globals.json == "-") continue;
+      std::cout << (back ? "  right to left: " : "  evidence: ") << (c.holds ? "holds" : "FAILS")
+                << " (" << methods_of(c) << "), " << evidence(c) << '\n';
+      back = true;
+    }
   }
   globals.report(facts);
   return kOk;
@@ -71,37 +125,36 @@ int check(const Options& o, const Globals& globals) {
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["rules"] = Json::array();
-  int bad = 0;
-  auto rules = rules_named(o.name);
+  int bad = 0, directions = 0;
+  auto rules = rules_named(o);
   int64_t done = 0;
   for (const Rule* r : rules) {
     globals.monitor.tell({"check", done++, static_cast<int64_t>(rules.size())});
-    RuleCheck c = check_rule(*r, {.seed = globals.seed + 1});
-    bad += !c.holds;
-    std::string methods;
-    for (const std::string& m : c.methods) methods += (methods.empty() ? "" : ",") + m;
-    Json j = Json::object();
-    j["name"] = c.name;
-    j["holds"] = c.holds;
-    j["assignments"] = c.assignments;
-    j["method"] = methods;
-    j["twins"] = c.twins;
-    j["twins_refuted"] = c.refuted;
-    j["reason"] = c.reason;
-    facts["rules"].push(std::move(j));
-    if (globals.json == "-") continue;
-    globals.finish_progress();
-    std::cout << padded(c.name, 28) << padded(c.holds ? "holds" : "FAILS", 7) << padded(methods, 16)
-              << str(c.assignments, " shapes, ", c.refuted, " of ", c.twins, " twins refuted");
-    if (!c.holds) std::cout << ": " << c.reason;
-    std::cout << '\n';
+    bool holds = true, back = false;
+    for (const RuleCheck& c : checks_of(*r, globals)) {
+      ++directions;
+      holds &= c.holds;
+      Json j = facts_of(c);
+      j["name"] = c.name;
+      j["back"] = back;
+      facts["rules"].push(std::move(j));
+      if (globals.json != "-") {
+        globals.finish_progress();
+        std::cout << padded(c.name + (back ? " (back)" : ""), 34)
+                  << padded(c.holds ? "holds" : "FAILS", 7) << padded(methods_of(c), 16)
+                  << evidence(c) << '\n';
+      }
+      back = true;
+    }
+    bad += !holds;
   }
   facts["checked"] = rules.size();
+  facts["directions"] = directions;
   facts["failed"] = bad;
   globals.report(facts);
-  globals.say(
-      bad ? str("FAILED: ", bad, " of ", rules.size(), " rules do not hold")
-          : str("PASSED: ", rules.size(), " rules hold, and the check tells them from wrong ones"));
+  globals.say(bad ? str("FAILED: ", bad, " of ", rules.size(), " rules do not hold")
+                  : str("PASSED: ", rules.size(), " rules hold in ", directions,
+                        " directions, and the check tells them from wrong ones"));
   return bad ? kDifferent : kOk;
 }
 
@@ -113,10 +166,11 @@ Verb rules_verb(CLI::App& app, const Globals& globals) {
   c->add_option("ACTION", o->action, "list, show or check")
       ->check(CLI::IsMember({"list", "show", "check"}));
   c->add_option("NAME", o->name, "of rules; * and ? stand for anything");
+  c->add_option("--theme", o->theme, "only rules of this theme: algebra, movement, merge ...");
   return {c, [o, &globals] {
-            if (o->action == "show") return tell(*o, globals, show);
+            if (o->action == "show") return show(*o, globals);
             if (o->action == "check") return check(*o, globals);
-            return tell(*o, globals, list);
+            return list(*o, globals);
           }};
 }
 
