@@ -200,7 +200,7 @@ class EggReader {
       return found->second.slot;
     }
     if (f.kind != Form::list) fail(f, str("expected a term of sort ", sort));
-    Atom atom{.op = operator_of(f)};
+    QueryAtom atom{.op = operator_of(f)};
     const size_t place = q.atoms.size();
     q.atoms.emplace_back();  // before those of its children: atom 0 is the root
     atom.result = q.slots++;

@@ -10,12 +10,12 @@ namespace {
 
 using Step = QueryPlan::Step;
 
-uint32_t kind_of(const Atom& a) {
+uint32_t kind_of(const QueryAtom& a) {
   return EGraph::kind_of(a.op, a.children.size());
 }
 
 // The slots of an atom as the columns of its table have them.
-std::vector<QueryPlan::Bind> columns_of(const Atom& a) {
+std::vector<QueryPlan::Bind> columns_of(const QueryAtom& a) {
   std::vector<QueryPlan::Bind> columns = {{kClassColumn, a.result}};
   for (size_t i = 0; i < a.children.size(); ++i) {
     columns.push_back({static_cast<uint32_t>(kChildColumn + i), a.children[i]});
@@ -41,7 +41,7 @@ Step make_step(const Query& q, uint32_t atom, bool only_old, std::vector<bool>& 
 
 // How many columns of an atom are known, as a share: an atom of which everything is known only
 // filters, and comes first.
-double knowledge(const Atom& a, const std::vector<bool>& known) {
+double knowledge(const QueryAtom& a, const std::vector<bool>& known) {
   const auto columns = columns_of(a);
   const auto count =
       std::count_if(columns.begin(), columns.end(), [&](const auto& c) { return known[c.slot]; });
@@ -58,27 +58,36 @@ struct Source {
 class Join {
  public:
   Join(const EGraph& g, const Query& q, const std::vector<Step>& steps,
-       const std::vector<Source>& sources, uint32_t since, Column<ClassId>& out)
-      : g_(g), query_(q), steps_(steps), sources_(sources), since_(since), out_(out) {
+       const std::vector<Source>& sources, uint32_t since, size_t most_looks, Column<ClassId>& out)
+      : g_(g),
+        query_(q),
+        steps_(steps),
+        sources_(sources),
+        since_(since),
+        most_looks_(most_looks),
+        out_(out) {
     found_.resize(q.slots + q.atoms.size(), 0);
     keys_.resize(q.slots + 1);
   }
 
-  void run(size_t begin, size_t end) {
+  // Gives up beyond the looks that it may take; returns how many it took.
+  size_t run(size_t begin, size_t end) {
     const Table& table = *sources_[0].table;
     for (size_t i = begin; i < end; ++i) take(0, table.row(i));
+    return looks_;
   }
 
  private:
   // Goes on with a row for the atom of step k, if it fits.
   void take(size_t k, const uint32_t* row) {
+    if (++looks_ > most_looks_) return;
     const Step& step = steps_[k];
     if (step.only_old && row[kTimeColumn] >= since_) return;
     for (const auto& [column, slot] : step.binds) found_[slot] = row[column];
     for (const auto& [column, slot] : step.checks) {
       if (found_[slot] != row[column]) return;
     }
-    const Atom& atom = query_.atoms[step.atom];
+    const QueryAtom& atom = query_.atoms[step.atom];
     if (atom.attr || atom.attr_filter) {
       const uint32_t attr = g_.node(ENodeId(size_t{row[kNodeColumn]})).attr;
       if (atom.attr && *atom.attr != attr) return;
@@ -120,6 +129,8 @@ class Join {
   const std::vector<Step>& steps_;
   const std::vector<Source>& sources_;
   const uint32_t since_;
+  const size_t most_looks_;
+  size_t looks_ = 0;  // at rows of tables
   Column<ClassId>& out_;
   std::vector<uint32_t> found_, keys_;  // slots, then the nodes of atoms
 };
@@ -177,6 +188,17 @@ QueryPlan::QueryPlan(Query query) : query_(std::move(query)) {
   }
 }
 
+namespace {
+
+// Joins that look at many rows of tables for each match they find are given up as well.
+constexpr size_t kLooksPerRow = 64;
+
+size_t times(size_t a, size_t b) {
+  return a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
+}  // namespace
+
 bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t most) {
   const Query& q = plan.query();
   rows.reset(q.slots, static_cast<uint32_t>(q.atoms.size()));
@@ -197,25 +219,30 @@ bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t
     // With everything new, the first variant finds it all: the others want older rows.
     if (first == 0) break;
   }
-  const size_t limit = most > SIZE_MAX / rows.width() ? SIZE_MAX : most * rows.width();
+  const size_t limit = times(most, rows.width()), most_looks = times(most, kLooksPerRow);
   if (thread_count() == 1 || tasks.size() <= 1) {
+    size_t looks = 0;
     for (const Task& t : tasks) {
-      Join(g, q, *t.steps, *t.sources, since, rows.words()).run(t.begin, t.end);
-      if (rows.words().size() > limit) return false;
+      looks +=
+          Join(g, q, *t.steps, *t.sources, since, most_looks, rows.words()).run(t.begin, t.end);
+      if (rows.words().size() > limit || looks > most_looks) return false;
     }
     return true;
   }
   std::vector<Column<ClassId>> parts(tasks.size());
-  std::atomic<size_t> total{0};
+  std::atomic<size_t> total{0}, looks{0};
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       if (total.load(std::memory_order_relaxed) > limit) return;
+      if (looks.load(std::memory_order_relaxed) > most_looks) return;
       const Task& t = tasks[i];
-      Join(g, q, *t.steps, *t.sources, since, parts[i]).run(t.begin, t.end);
+      looks.fetch_add(
+          Join(g, q, *t.steps, *t.sources, since, most_looks, parts[i]).run(t.begin, t.end),
+          std::memory_order_relaxed);
       total.fetch_add(parts[i].size(), std::memory_order_relaxed);
     }
   });
-  if (total > limit) return false;
+  if (total > limit || looks > most_looks) return false;
   for (const auto& part : parts) rows.words().append(part.span());
   return true;
 }

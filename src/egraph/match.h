@@ -23,7 +23,7 @@
 
 namespace emend {
 
-struct Atom {
+struct QueryAtom {
   uint32_t op = 0;
   uint32_t result = 0;             // a slot
   std::vector<uint32_t> children;  // slots
@@ -34,7 +34,7 @@ struct Atom {
 // Every slot occurs in some atom. Filters must be safe to call from several threads.
 struct Query {
   uint32_t slots = 0;
-  std::vector<Atom> atoms;
+  std::vector<QueryAtom> atoms;
   std::vector<std::function<bool(ClassId)>> slot_filters;  // by slot, or fewer; may be empty ones
 };
 
@@ -94,8 +94,8 @@ class QueryPlan {
   std::vector<std::vector<Step>> variants_;  // by the atom that is new, which comes first
 };
 
-// Since a time of refresh(); 0: everything. Sees the last snapshot. Gives up beyond `most` rows,
-// and says so by returning false; the rows are then void.
+// Since a time of refresh(); 0: everything. Sees the last snapshot. Gives up beyond `most` rows, or
+// where finding them takes far too long, and says so by returning false; the rows are then void.
 bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t most = SIZE_MAX);
 Rows search(EGraph& g, const Query& query, uint32_t since = 0);
 

@@ -189,7 +189,7 @@ Query random_query(Rng& rng) {
     return static_cast<uint32_t>(rng.between(0, q.slots - 1));
   };
   for (int64_t i = 0; i < atoms; ++i) {
-    Atom a{.op = static_cast<uint32_t>(rng.between(0, 3))};
+    QueryAtom a{.op = static_cast<uint32_t>(rng.between(0, 3))};
     a.result = slot(3);
     const int64_t arity = a.op == 3 ? rng.between(0, 4) : a.op;
     for (int64_t c = 0; c < arity; ++c) a.children.push_back(slot(6));
@@ -211,7 +211,7 @@ void brute_force(const EGraph& g, const Query& q, std::vector<uint32_t>& nodes,
                  std::vector<Row>& out) {
   if (nodes.size() < q.atoms.size()) {
     for (uint32_t n = 0; n < g.ids(); ++n) {
-      const Atom& a = q.atoms[nodes.size()];
+      const QueryAtom& a = q.atoms[nodes.size()];
       const ENode node = g.node(id_of(n));
       if (!g.alive(id_of(n)) || node.op != a.op || node.children.size() != a.children.size())
         continue;
@@ -228,7 +228,7 @@ void brute_force(const EGraph& g, const Query& q, std::vector<uint32_t>& nodes,
     return fits;
   };
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const Atom& a = q.atoms[i];
+    const QueryAtom& a = q.atoms[i];
     const ENode node = g.node(id_of(nodes[i]));
     if (a.attr && *a.attr != node.attr) return;
     if (a.attr_filter && !a.attr_filter(node.attr)) return;
@@ -557,7 +557,7 @@ class Replay {
       slots[slot] = c;
     };
     for (size_t i = 0; i < firing.matched.size(); ++i) {
-      const Atom& a = rule.query.atoms[i];
+      const QueryAtom& a = rule.query.atoms[i];
       const ENode term = explainer_.term(firing.matched[i]);
       const auto here = find(firing.matched[i]);
       ASSERT_TRUE(here.has_value()) << "what " << rule.name << " matched is not there";
