@@ -263,9 +263,12 @@ class Drawer {
     size_t rank = x.size();
     if (op == "conv" || op == "conv_bias") return conv_attrs(x, b_.shape(args[1]));
     if (op.ends_with("_pool") && rank > 2) return pool_attrs(rank - 2);
-    if (op == "softmax" && rank) {
-      return Attrs({{"axis", rng_.between(0, static_cast<int64_t>(rank) - 1)}});
+    if (op.ends_with("softmax") && rank) {
+      auto r = static_cast<int64_t>(rank);
+      return Attrs({{"axis", rng_.between(-r, r - 1)}});
     }
+    if (op == "layer_norm" || op == "rms_norm")
+      return Attrs({{"axis", rng_.between(0, 1) ? static_cast<int64_t>(rank) - 1 : -1}});
     if (op.ends_with("quantize_linear") && rank)
       return Attrs({{"axis", axis_of(x, b_.shape(args[1]))}});
     if (op == "gemm") return Attrs({{"alpha", static_cast<double>(rng_.between(1, 3))}});
@@ -396,6 +399,9 @@ class Drawer {
   Attrs reduce_attrs(size_t rank) {
     Dims axes = shuffled(rank);
     axes.resize(static_cast<size_t>(rng_.between(1, static_cast<int64_t>(rank))));
+    for (int64_t& k : axes) {
+      if (rng_.between(0, 3) == 0) k -= static_cast<int64_t>(rank);
+    }
     return Attrs({{"axes", axes}, {"keepdims", rng_.between(0, 1) == 1}});
   }
 

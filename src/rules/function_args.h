@@ -2,6 +2,8 @@
 // in the rule's text, which its test finds.
 #pragma once
 
+#include <algorithm>
+
 #include "rules/functions.h"
 
 namespace emend {
@@ -21,7 +23,16 @@ inline size_t place(int64_t i) {
   return static_cast<size_t>(i);
 }
 
+template <class Test>
+Answer every_operand(Facts a, const Test& test) {
+  return AttrValue(std::all_of(a.begin(), a.end(), [&](const Fact& f) {
+    auto* many = std::get_if<std::vector<Operand>>(&f);
+    return many ? std::all_of(many->begin(), many->end(), test) : test(operand(f));
+  }));
+}
+
 // The tables that functions.h joins.
+std::vector<RuleFunction> value_functions();
 std::vector<RuleFunction> shape_functions();
 std::vector<RuleFunction> window_functions();
 

@@ -36,10 +36,6 @@ AttrValue as_declared(const OpDef& def, const std::string& name, AttrValue v) {
   return v;
 }
 
-bool is_call(const AttrExpr& e, std::string_view function) {
-  return e.kind == AttrExpr::Kind::call && e.function == function;
-}
-
 // How often a repeated pattern (or expression) stands: as often as its starred variables have
 // items.
 size_t items_of(int v, const Variables& variables, const Substitution& s) {
@@ -51,7 +47,7 @@ size_t items_of(int v, const Variables& variables, const Substitution& s) {
 }
 
 size_t repetitions(const AttrExpr& e, const Variables& variables, const Substitution& s) {
-  if (is_call(e, "all")) return 0;
+  if (e.kind == AttrExpr::Kind::all) return 0;
   size_t n = items_of(e.variable, variables, s);
   for (const AttrExpr& a : e.args) n = std::max(n, repetitions(a, variables, s));
   return n;
@@ -229,8 +225,8 @@ Fact as_fact(const std::vector<AttrValue>& items) {
 
 Result<Fact> fact_of(const AttrExpr& e, const Rule& rule, const Substitution& s,
                      const TermFacts& facts, int repetition) {
-  if (is_call(e, "all")) return fact_of(e.args[0], rule, s, facts, -1);
-  if (is_call(e, "position")) return Fact(AttrValue(int64_t{repetition}));
+  if (e.kind == AttrExpr::Kind::all) return fact_of(e.args[0], rule, s, facts, -1);
+  if (e.kind == AttrExpr::Kind::position) return Fact(AttrValue(int64_t{repetition}));
   if (e.kind != AttrExpr::Kind::variable) {
     auto v = value_of(e, rule, s, facts, repetition);
     if (!v) return Failure{v.error()};
@@ -369,10 +365,10 @@ Result<RightSide> plan_of(const Pattern& p, const Rule& rule, const Substitution
 }
 
 bool is_each(const AttrExpr& guard) {
-  return is_call(guard, "each");
+  return guard.kind == AttrExpr::Kind::each;
 }
 bool is_alike(const AttrExpr& guard) {
-  return is_call(guard, "alike");
+  return guard.kind == AttrExpr::Kind::alike;
 }
 
 bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts) {
@@ -473,7 +469,7 @@ Result<AttrValue> value_of(const AttrExpr& e, const Rule& rule, const Substituti
     if (!fact) return Failure{fact.error()};
     args.push_back(std::move(*fact));
   }
-  return find_function(e.function)->call(args);
+  return (e.callee ? e.callee : find_function(e.function))->call(args);
 }
 
 }  // namespace emend

@@ -50,7 +50,7 @@ std::vector<Rule> norm_rules() {
       reassociating(rule("layer-norm-is-division", "(layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g)",
              "(mul (div (sub ?x " + row_mean("?x") + ") (sqrt (add " + row_mean("(mul (sub ?x " + row_mean("?x") + ") (sub ?x " + row_mean("?x") + "))") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
       reassociating(rule("rms-norm-is-division", "(rms_norm[axis=?k, epsilon=?e] ?x ?g)", "(mul (div ?x (sqrt (add " + row_mean("(mul ?x ?x)") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
-      reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list ?k)] ?x))) (reduce_sum[axes=(list ?k)] (exp (sub ?x (reduce_max[axes=(list ?k)] ?x)))))", {}, "x:[a,b,c]")),
+      reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x))) (reduce_sum[axes=(list (axis ?x ?k))] (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x)))))", {}, "x:[a,b,c]")),
       rule("layer-norm-of-transpose", "(layer_norm[axis=?k, epsilon=?e, stats=false] (transpose[perm=?p] ?x) ?g ?b)", "(transpose[perm=?p] (layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g ?b))", {"(is_axis ?k ?x -1)", "(keeps_last ?p 1)"}, "x:f32[a,b,c] g:f32[c] b:f32[c]"),
       // Dimensions of size one beside a softmax do not matter to it.
       always("softmax-reshape", "(reshape[?b] (softmax[axis=?k] (reshape[shape=?t] ?x)))", "(softmax[axis=(unsqueezed_axis ?x ?t ?k)] ?x)", {}, "x:[a,b,1,1]"),

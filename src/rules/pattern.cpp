@@ -15,6 +15,19 @@ constexpr std::pair<std::string_view, OpClass> kClasses[] = {
     {"idempotent_unary", OpClass::idempotent_unary},
     {"zero_keeping_unary", OpClass::zero_keeping_unary}};
 
+constexpr std::pair<std::string_view, AttrExpr::Kind> kForms[] = {
+    {"all", AttrExpr::Kind::all},
+    {"position", AttrExpr::Kind::position},
+    {"each", AttrExpr::Kind::each},
+    {"alike", AttrExpr::Kind::alike}};
+
+AttrExpr::Kind kind_of(std::string_view function) {
+  for (const auto& [name, kind] : kForms) {
+    if (function == name) return kind;
+  }
+  return AttrExpr::Kind::call;
+}
+
 class Parser {
  public:
   Parser(std::string_view text, Variables& variables) : text_(text), variables_(variables) {}
@@ -37,8 +50,8 @@ class Parser {
   AttrExpr expr() {
     AttrExpr e;
     if (take("(")) {
-      e.kind = AttrExpr::Kind::call;
       e.function = word();
+      e.kind = kind_of(e.function);
       while (!take(")")) e.args.push_back(expr());
     } else if (peek() == '?') {
       e.kind = AttrExpr::Kind::variable;

@@ -33,13 +33,17 @@
 
 namespace emend {
 
-// An attribute expression: a literal, a variable, or a function of others.
+struct RuleFunction;
+
+// An attribute expression: a literal, a variable, a function of others, or one of the forms that
+// are about starred variables: all, position; as guards (rule.h) each, alike.
 struct AttrExpr {
-  enum class Kind : uint8_t { literal, variable, call };
+  enum class Kind : uint8_t { literal, variable, call, all, position, each, alike };
   Kind kind = Kind::literal;
   AttrValue literal = int64_t{0};
-  int variable = -1;  // index into Variables
-  std::string function;
+  int variable = -1;                     // index into Variables
+  std::string function;                  // its name; a form's, too
+  const RuleFunction* callee = nullptr;  // the same, once it was looked up
   std::vector<AttrExpr> args;
 };
 

@@ -1,4 +1,5 @@
-// Reductions: sums are linear, views and factors wander through, and some sums are known.
+// Reductions (softmax is one): sums are linear, views and factors wander through, and some sums are
+// known.
 #include "rules/rule.h"
 
 namespace emend {
@@ -7,6 +8,14 @@ std::vector<Rule> reduce_rules() {
   const char* const x_y = "x:[a,b,c] y:~[a,b,c]";
   // clang-format off
   return {
+      // One spelling of axes.
+      rule("sum-axes", "(reduce_sum[axes=?k, keepdims=?h] ?x)", "(reduce_sum[axes=(axes_together ?x ?k ?k), keepdims=?h] ?x)", {"(different ?k (axes_together ?x ?k ?k))"}),
+      rule("mean-axes", "(reduce_mean[axes=?k, keepdims=?h] ?x)", "(reduce_mean[axes=(axes_together ?x ?k ?k), keepdims=?h] ?x)", {"(different ?k (axes_together ?x ?k ?k))"}),
+      rule("max-axes", "(reduce_max[axes=?k, keepdims=?h] ?x)", "(reduce_max[axes=(axes_together ?x ?k ?k), keepdims=?h] ?x)", {"(different ?k (axes_together ?x ?k ?k))"}),
+      rule("min-axes", "(reduce_min[axes=?k, keepdims=?h] ?x)", "(reduce_min[axes=(axes_together ?x ?k ?k), keepdims=?h] ?x)", {"(different ?k (axes_together ?x ?k ?k))"}),
+      rule("softmax-axis",     "(softmax[axis=?k] ?x)",     "(softmax[axis=(axis ?x ?k)] ?x)",     {"(negative ?k)"}),
+      rule("log-softmax-axis", "(log_softmax[axis=?k] ?x)", "(log_softmax[axis=(axis ?x ?k)] ?x)", {"(negative ?k)"}),
+
       reassociating(both("sum-adds",       "(reduce_sum[?a] (add ?x ?y))", "(add (reduce_sum[?a] ?x) (reduce_sum[?a] ?y))", {"(same_shape ?x ?y)"})),
       reassociating(both("sum-subtracts",  "(reduce_sum[?a] (sub ?x ?y))", "(sub (reduce_sum[?a] ?x) (reduce_sum[?a] ?y))", {"(same_shape ?x ?y)"})),
       reassociating(both("mean-adds",      "(reduce_mean[?a] (add ?x ?y))", "(add (reduce_mean[?a] ?x) (reduce_mean[?a] ?y))", {"(same_shape ?x ?y)"})),

@@ -23,22 +23,28 @@ void collect(const Pattern& p, std::set<int>& out) {
   for (const Pattern& a : p.args) collect(a, out);
 }
 
-void check_functions(const AttrExpr& e) {
-  if (e.kind == AttrExpr::Kind::call && e.function != "all" && e.function != "position") {
-    const RuleFunction* f = find_function(e.function);
-    if (!f) throw Error(str("no function is called ", e.function));
-    auto n = static_cast<int>(e.args.size());
-    if (n < f->min_args || (f->max_args >= 0 && n > f->max_args))
-      throw Error(str(e.function, " does not take ", n, " arguments"));
+// Looks functions up, and whether they take what they are given.
+void resolve(AttrExpr& e) {
+  using Kind = AttrExpr::Kind;
+  if (e.kind == Kind::each || e.kind == Kind::alike)
+    throw Error(str(e.function, " stands at the top of a guard"));
+  auto n = static_cast<int>(e.args.size());
+  int least = e.kind == Kind::all, most = least;  // position takes nothing
+  if (e.kind == Kind::call) {
+    e.callee = find_function(e.function);
+    if (!e.callee) throw Error(str("no function is called ", e.function));
+    least = e.callee->min_args;
+    most = e.callee->max_args < 0 ? n : e.callee->max_args;
   }
-  for (const AttrExpr& a : e.args) check_functions(a);
+  if (n < least || n > most) throw Error(str(e.function, " does not take ", n, " arguments"));
+  for (AttrExpr& a : e.args) resolve(a);
 }
 
 // A guard; those about every item stand at the top.
-void check_guard(const AttrExpr& e) {
-  if (!is_each(e) && !is_alike(e)) return check_functions(e);
+void resolve_guard(AttrExpr& e) {
+  if (!is_each(e) && !is_alike(e)) return resolve(e);
   if (e.args.size() != 1) throw Error(str(e.function, " takes one expression"));
-  check_functions(e.args[0]);
+  resolve(e.args[0]);
 }
 
 // Several roots: all written out, or a group that is one pattern repeated.
@@ -54,16 +60,19 @@ void check_roots(const Rule& r) {
 }
 
 // The left side is matched: it has no functions.
-void check_side(const Pattern& p, bool left) {
+void check_side(Pattern& p, bool left) {
   if (left && p.kind == Pattern::Kind::at) throw Error("'at' stands on the right only");
-  if (left && (p.index.kind == AttrExpr::Kind::call || p.kind == Pattern::Kind::identity))
+  auto plain = [](const AttrExpr& e) {
+    return e.kind == AttrExpr::Kind::literal || e.kind == AttrExpr::Kind::variable;
+  };
+  if (left && (!plain(p.index) || p.kind == Pattern::Kind::identity))
     throw Error("functions stand on the right only");
-  check_functions(p.index);
-  for (const auto& [name, e] : p.attrs) {
-    if (left && e.kind == AttrExpr::Kind::call) throw Error("functions stand on the right only");
-    check_functions(e);
+  resolve(p.index);
+  for (auto& [name, e] : p.attrs) {
+    if (left && !plain(e)) throw Error("functions stand on the right only");
+    resolve(e);
   }
-  for (const Pattern& a : p.args) check_side(a, left);
+  for (Pattern& a : p.args) check_side(a, left);
 }
 
 Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
@@ -79,7 +88,7 @@ Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const W
               collect(r.rhs, used);
               for (const char* w : where) {
                 r.where.push_back(parse_expr(w, r.variables));
-                check_guard(r.where.back());
+                resolve_guard(r.where.back());
                 collect(r.where.back(), used);
               }
               for (int v : used) {
