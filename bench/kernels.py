@@ -126,6 +126,7 @@ def cases():
         yield convolution(f"3x3 in 32 groups, {channels}, {size}x{size}", size, channels, group=32, wanted=wanted)
     for n, wanted in ((512, 7.1), (1024, 14.0), (2048, 28.3), (4096, 61), (8192, 400)):
         yield product(1, n, 512, wanted)
+    yield from (product(m, 512, 512, None) for m in (2, 4, 8, 16))
     yield transposed(64, 32, 4, 2, 1, (56, 56))
     yield transposed(128, 64, 2, 2, 0, (56, 56))
     yield transposed(64, 32, 3, 2, 1, (56, 56), more=1)

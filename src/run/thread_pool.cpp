@@ -1,5 +1,9 @@
 #include "run/thread_pool.h"
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace emend {
 namespace {
 
@@ -11,6 +15,37 @@ inline void relax() {
 
 constexpr int kSpins = 1 << 12;             // before a waiting thread lets others run
 constexpr int kSpinsBeforeSleep = 1 << 16;  // some milliseconds
+
+#if defined(__linux__)
+int this_processor() {
+  return sched_getcpu();
+}
+
+std::vector<int> allowed_processors() {
+  std::vector<int> all;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return all;
+  for (int p = 0; p < CPU_SETSIZE; ++p) {
+    if (CPU_ISSET(p, &set)) all.push_back(p);
+  }
+  return all;
+}
+
+void move_to_one_of(const std::vector<int>& processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int p : processors) CPU_SET(p, &set);
+  sched_setaffinity(0, sizeof set, &set);  // if it fails, the thread stays: slow, not wrong
+}
+#else
+int this_processor() {
+  return -1;
+}
+std::vector<int> allowed_processors() {
+  return {};
+}
+void move_to_one_of(const std::vector<int>&) {}
+#endif
 
 }  // namespace
 
@@ -26,7 +61,10 @@ void SpinBarrier::wait() {
   }
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads)
+    : processors_(std::make_unique<std::atomic<int>[]>(static_cast<size_t>(threads))),
+      allowed_(allowed_processors()) {
+  for (int t = 0; t < threads; ++t) processors_[static_cast<size_t>(t)] = -1;
   for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { serve(t); });
 }
 
@@ -40,6 +78,7 @@ ThreadPool::~ThreadPool() {
 bool ThreadPool::try_run(Call call) {
   if (busy_.test_and_set(std::memory_order_acquire)) return false;
   call_ = call;
+  processors_[0].store(this_processor(), std::memory_order_relaxed);
   left_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
@@ -49,6 +88,26 @@ bool ThreadPool::try_run(Call call) {
   }
   busy_.clear(std::memory_order_release);
   return true;
+}
+
+// Earlier threads stay, later ones go where no other was seen, if there is such a place.
+void ThreadPool::keep_apart(int thread) {
+  const int here = this_processor();
+  bool shared = false;
+  for (int t = 0; t < thread; ++t) {
+    shared |=
+        here >= 0 && processors_[static_cast<size_t>(t)].load(std::memory_order_relaxed) == here;
+  }
+  auto& own = processors_[static_cast<size_t>(thread)];
+  if (own.load(std::memory_order_relaxed) != here) own.store(here, std::memory_order_relaxed);
+  if (!shared) return;
+  std::vector<int> free = allowed_;
+  for (int t = 0; t < threads(); ++t) {
+    std::erase(free, processors_[static_cast<size_t>(t)].load(std::memory_order_relaxed));
+  }
+  if (free.empty()) return;
+  move_to_one_of(free);
+  own.store(this_processor(), std::memory_order_relaxed);
 }
 
 void ThreadPool::serve(int thread) {
@@ -64,6 +123,7 @@ void ThreadPool::serve(int thread) {
     }
     seen = now;
     if (stop_) return;
+    keep_apart(thread);
     call_.function(call_.work, thread);
     left_.fetch_sub(1, std::memory_order_release);
   }

@@ -1,9 +1,15 @@
 // Threads that run one function together, with barriers that spin: a step of a program lasts
 // microseconds, and waking a sleeping thread costs more than that. Workers sleep when nothing came
 // for a while.
+//
+// Threads that wait by spinning must not share a processor, and a scheduler may put them on one:
+// where another process keeps the second of two, both spun on the first for as long as they ran,
+// 14 times as slow. So a worker that finds itself where an earlier thread of the pool is, goes
+// elsewhere. The caller's own thread is the caller's: it is never moved.
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -42,11 +48,15 @@ class ThreadPool {
   };
   bool try_run(Call call);
   void serve(int thread);
+  void keep_apart(int thread);
   std::atomic_flag busy_;
   Call call_;
   std::atomic<uint32_t> round_{0};
   std::atomic<int> left_{0};
   std::atomic<bool> stop_{false};
+  // Where threads last were, and where the process may be; before `workers_`, which read them.
+  std::unique_ptr<std::atomic<int>[]> processors_;
+  std::vector<int> allowed_;
   std::vector<std::thread> workers_;
 };
 

@@ -4,6 +4,10 @@
 
 #include <numeric>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace emend {
 namespace {
 
@@ -58,6 +62,28 @@ TEST(ThreadPool, RefusesTheSecondCallerAndRecovers) {
   EXPECT_FALSE(inside);
   EXPECT_TRUE(pool.try_run(nothing));
 }
+
+#if defined(__linux__)
+// Both threads are put on one processor, as schedulers do: with the next call the worker leaves.
+TEST(ThreadPool, AWorkerLeavesTheProcessorOfItsCaller) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "there is one processor only";
+  ThreadPool pool(2);
+  const int here = sched_getcpu();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(here, &one);
+  auto gather = [&](int) { sched_setaffinity(0, sizeof one, &one); };
+  int seen[2] = {-1, -1};
+  auto look = [&](int t) { seen[t] = sched_getcpu(); };
+  ASSERT_TRUE(pool.try_run(gather));
+  ASSERT_TRUE(pool.try_run(look));
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_EQ(seen[0], here);
+  EXPECT_NE(seen[1], here);
+}
+#endif
 
 }  // namespace
 }  // namespace emend
