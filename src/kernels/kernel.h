@@ -34,6 +34,7 @@ struct Wanted {
   const Graph& group;
   std::vector<bool> constant;  // inputs that are known ahead of time; they lie plainly
   Layouts layouts;
+  size_t wide = 1;  // kernels that keep their best candidates keep so many times as many
 };
 
 struct Candidate {

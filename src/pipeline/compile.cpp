@@ -237,6 +237,7 @@ decltype(SelectOptions::price) measured(const Graph& plain, const Partition& par
     facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
   facts.prices_measured = tuned.measured;
   facts.prices_known = tuned.known;
+  facts.rankings = std::move(tuned.rankings);
   return price;
 }
 
@@ -311,6 +312,13 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
     return fuse(plain, {.fuse = options.fuse, .target = target, .catalogue = &catalogue});
   });
   SelectOptions choose{.memory = options.memory, .error = allowed_error(partition, options)};
+  if (options.candidates > 0) {
+    constexpr double kHopeless = 4;  // who asks for many wants to see how wrong estimates are
+    constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
+    choose.asked = options.candidates;
+    choose.hopeless = kHopeless;
+    choose.wide = static_cast<size_t>((options.candidates + kOffered - 1) / kOffered);
+  }
   if (options.prices) {
     choose.price = timed(facts, "measure", [&] {
       return measured(plain, partition, catalogue, target, options, choose, facts);

@@ -7,6 +7,7 @@
 #include "ir/graph.h"
 #include "kernels/kernel.h"
 #include "pipeline/race.h"
+#include "pipeline/tune.h"
 #include "run/cpu.h"
 
 namespace emend {
@@ -21,6 +22,7 @@ struct CompileReport {
   size_t groups = 0;
   std::vector<Fallback> on_reference;
   size_t prices_measured = 0, prices_known = 0;
+  std::vector<Ranking> rankings;  // of what was measured
   int kernels_checked = 0, kernels_known = 0;
   std::vector<PlanTime> plans;  // those that were raced, where prices are measured
   bool compiled = true;  // false: no kernel could be compiled, and the reference does everything
@@ -34,7 +36,8 @@ struct CompileFlowOptions {
   uint64_t seed = 1;          // of the inputs that kernels are checked with
   std::vector<Value> inputs;  // to check them with where random ones do not serve
   std::shared_ptr<PriceList> prices;  // measured times decide; none: estimates
-  double memory = 4;                  // weights as stored: at most this times those of the graph
+  int candidates = 0;  // of a group in one layout that are measured; 0: few, the best by estimate
+  double memory = 4;   // weights as stored: at most this times those of the graph
   CpuOptions cpu;
 };
 

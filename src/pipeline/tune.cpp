@@ -104,6 +104,41 @@ class Surroundings {
   std::vector<unsigned char> others_;
 };
 
+// What was asked about, in the order of the estimates, and came to be known.
+class Rankings {
+ public:
+  void ask(const Offer& o, const std::string& key) {
+    uint64_t place = hash(o.group);
+    for (bool c : o.constant) place = hash_mix(place, c);
+    asked_[{place, to_text(o.candidate.layouts)}].push_back(
+        {key, str(o.candidate.kernel, to_text(o.candidate.config))});
+  }
+
+  std::vector<Ranking> of(const std::map<std::string, double>& known) const {
+    std::vector<Ranking> all;
+    for (const auto& [place, asked] : asked_) {
+      Ranking r{.of = 0};
+      for (const auto& [key, what] : asked) {
+        auto it = known.find(key);
+        if (it == known.end()) continue;
+        if (r.of++ == 0) r.first_s = it->second;
+        if (r.of > 1 && it->second >= r.seconds) continue;
+        r.best = what;
+        r.rank = r.of;
+        r.seconds = it->second;
+      }
+      if (r.of > 1) all.push_back(std::move(r));
+    }
+    return all;
+  }
+
+ private:
+  struct Asked {
+    std::string key, what;
+  };
+  std::map<std::pair<uint64_t, std::string>, std::vector<Asked>> asked_;
+};
+
 // The lower quartile: a least time favours a thread that came late and found half the work done.
 double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs,
                      const TuneOptions& options, Surroundings& surroundings) {
@@ -137,6 +172,7 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
   std::vector<Missing> wanted;
   RandomData random;
   TuneReport facts;
+  Rankings rankings;
   std::map<std::string, double> known;
   uint64_t machine = machine_key(c_prelude(), options.cpu.compile);
   Surroundings surroundings(g);
@@ -154,6 +190,7 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
   SelectOptions asking = options.choose;
   asking.price = [&](const Offer& o) -> std::optional<double> {
     std::string key = key_of(o);
+    rankings.ask(o, key);
     if (auto price = prices.find(key)) {
       known[key] = *price;
       ++facts.known;
@@ -187,7 +224,8 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
     known[wanted[i].key] = seconds;
     ++facts.measured;
   }
-  if (report) *report = facts;
+  facts.rankings = rankings.of(known);
+  if (report) *report = std::move(facts);
   return [known = std::move(known), key_of](const Offer& o) -> std::optional<double> {
     auto it = known.find(key_of(o));
     if (it == known.end()) return std::nullopt;

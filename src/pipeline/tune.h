@@ -17,9 +17,17 @@ struct TuneOptions {
   SelectOptions choose;   // with which prices will be asked for
 };
 
+// How well the estimate knew what would be fastest, of a group in one layout.
+struct Ranking {
+  std::string best;                 // the kernel and its configuration
+  size_t rank = 1, of = 1;          // by estimate; of so many that were measured
+  double seconds = 0, first_s = 0;  // of the best, and of the estimate's first
+};
+
 struct TuneReport {
   size_t measured = 0, known = 0;
-  std::string not_kept;  // why measured times could not be written, if they could not
+  std::vector<Ranking> rankings;  // of groups that had a choice
+  std::string not_kept;           // why measured times could not be written, if they could not
 };
 
 // Prices for `select`, measured first where the list does not have them.

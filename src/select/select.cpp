@@ -176,8 +176,8 @@ class Selector {
     double best = 1e30;
     auto all = convolves_ ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
     for (Layouts& l : all) {
-      offered.push_back(
-          offers({p.outline.graph, p.constant, l}, catalogue_, target_, options_.error));
+      offered.push_back(offers({p.outline.graph, p.constant, l, options_.wide}, catalogue_, target_,
+                               options_.error));
       if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
     }
     std::vector<Options> found;

@@ -25,6 +25,7 @@ struct SelectOptions {
   // Seconds; nothing: unknown, the estimate counts.
   std::function<std::optional<double>(const Offer&)> price;
   int asked = 6;        // candidates of a group in one layout at most
+  size_t wide = 1;      // times as many are offered: see Wanted
   double hopeless = 2;  // times the best estimate: not asked about
   double memory = 1e9;  // weights as stored: at most this times those of the graph
   double error = 1e9;   // kernels that lose more are not used, see Candidate::error

@@ -49,6 +49,32 @@ def test_steps_are_told_slowest_first(emend, tour):
     assert any(s["label"].endswith("(y)") for s in steps)  # as the model names it
 
 
+def test_rankings_say_where_the_fastest_candidate_stood(emend, tmp_path, monkeypatch):
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    monkeypatch.setenv("EMEND_CACHE_DIR", str(tmp_path / "cache"))
+    weights = numpy_helper.from_array(np.random.default_rng(1).standard_normal((64, 48)).astype(np.float32), "w")
+    value = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    product = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "product", [value("x", [40, 64])], [value("y", [40, 48])], [weights])
+    path = tmp_path / "product.onnx"
+    onnx.save(helper.make_model(product, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    how = ("--runs", 1, "--no-check", "--tune", "--candidates", 12)
+    [model] = facts(emend, path, *how)["models"]
+    rankings = model["rankings"]
+    assert rankings and model["prices_measured"] >= sum(r["of"] for r in rankings)
+    for r in rankings:
+        assert 1 <= r["rank"] <= r["of"] <= 12 and 0 < r["ms"] <= r["first_ms"]
+        assert (r["rank"] == 1) == (r["ms"] == r["first_ms"]) and r["best"]
+    [again] = facts(emend, path, *how)["models"]
+    assert again["rankings"] == rankings and again["prices_measured"] == 0  # all from the list
+    text = emend("bench", path, *how, "--quiet")
+    within = sum(r["rank"] <= 8 for r in rankings)
+    assert f"within its first 8 in {100 * within / len(rankings):.0f}% of {len(rankings)} groups" in text
+    [few] = facts(emend, path, "--runs", 1, "--no-check")["models"]
+    assert few["rankings"] == []
+
+
 def test_what_is_not_checked_says_so(emend, tour):
     [model] = facts(emend, tour, "--runs", 1, "--no-check")["models"]
     assert model["max_rel_err"] is None and model["not_checked"] == "--no-check"

@@ -37,6 +37,7 @@ struct Options {
   HowOptions how;
   MeasureOptions measure;
   double memory = CompileFlowOptions().memory;
+  int candidates = 0;
   bool steps = false, no_check = false, serve = false, tune = false;
 };
 
@@ -93,6 +94,7 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
     options.accuracy = asked;
   }
   if (o.tune) options.prices = price_list(globals);
+  options.candidates = o.candidates;
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
@@ -209,6 +211,15 @@ Json facts_of(const Entry& e) {
   j["code_bytes"] = e.program->code_bytes();
   j["prices_measured"] = e.report.prices_measured;
   j["prices_known"] = e.report.prices_known;
+  j["rankings"] = Json::array();
+  for (const Ranking& r : e.report.rankings) {
+    Json& ranking = j["rankings"].push(Json::object());
+    ranking["best"] = r.best;
+    ranking["rank"] = r.rank;
+    ranking["of"] = r.of;
+    ranking["ms"] = r.seconds * 1e3;
+    ranking["first_ms"] = r.first_s * 1e3;
+  }
   j["plans"] = Json::array();
   for (const PlanTime& p : e.report.plans) {
     Json& plan = j["plans"].push(Json::object());
@@ -318,6 +329,33 @@ void print_plans(const std::vector<Entry>& entries) {
   }
 }
 
+// Where the best measured candidates stood by the estimate: those who ask for many see all.
+void print_rankings(const std::vector<Entry>& entries, bool each) {
+  constexpr size_t kFirst = 8;
+  for (const Entry& e : entries) {
+    const auto& all = e.report.rankings;
+    if (all.empty()) continue;
+    size_t first = 0, within = 0;
+    double lost = 0, least = 0;
+    for (const Ranking& r : all) {
+      first += r.rank == 1;
+      within += r.rank <= kFirst;
+      lost += r.first_s - r.seconds;
+      least += r.seconds;
+      if (!each) continue;
+      std::cout << std::setw(4) << r.rank << " of" << std::setw(4) << r.of << std::setw(11)
+                << ms_text(r.seconds * 1e3) << " ms, first" << std::setw(9)
+                << ms_text(r.first_s * 1e3) << " ms  " << r.best << '\n';
+    }
+    auto share = [&](size_t n) {
+      return fixed(100 * static_cast<double>(n) / static_cast<double>(all.size()), 0) + "%";
+    };
+    std::cout << e.path << ": the best measured kernel was the estimate's first in " << share(first)
+              << ", within its first " << kFirst << " in " << share(within) << " of " << all.size()
+              << " groups and layouts; firsts are " << fixed(100 * lost / least, 1) << "% slower\n";
+  }
+}
+
 void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout
       << "steps of " << e.path
@@ -380,6 +418,7 @@ int bench(const Options& o, const Globals& globals) {
     print_table(entries, against);
     print_memory(entries, peak);
     print_plans(entries);
+    print_rankings(entries, o.candidates > 0);
     print_price_of_strictness(entries);
   }
   for (const Entry& e : entries) {
@@ -422,6 +461,9 @@ Verb bench_verb(CLI::App& app, const Globals& globals) {
   c->add_flag("--steps", o->steps, "the steps of each compiled program by time");
   c->add_flag("--no-check", o->no_check, "do not compare with double precision");
   c->add_flag("--tune", o->tune, "measure which kernels are fastest here; times are kept");
+  c->add_option("--candidates", o->candidates,
+                "with --tune: measure so many of each group (0: few), and say where the best stood")
+      ->check(CLI::Range(0, 1000));
   c->add_flag("--serve", o->serve, "run one model when told to by lines on stdin")->group("");
   add_memory_option(*c, o->memory);
   add_input_options(*c, o->inputs);

@@ -164,8 +164,8 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     std::ranges::stable_sort(some, {}, &Candidate::estimate_s);
     if (some.size() > most) some.resize(most);
   };
-  keep_best(all, 8);
-  keep_best(fewer, 4);
+  keep_best(all, 8 * wanted.wide);
+  keep_best(fewer, 4 * wanted.wide);
   std::ranges::move(fewer, std::back_inserter(all));
   keep_best(all, all.size());
   // Graphs only for those that are left.

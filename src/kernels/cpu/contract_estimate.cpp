@@ -23,7 +23,8 @@ double work_seconds(double work, const Target& target) {
 }
 
 double ContractEstimate::seconds() const {
-  double computing = work_seconds(busiest_thread() + packing() / target_.threads, target_);
+  double computing =
+      work_seconds(busiest_thread() + packing() / target_.threads + crossing(), target_);
   double weights = 0;
   if (p_.panels_ahead) weights += real(p_.vector.extent);
   if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
@@ -34,6 +35,15 @@ double ContractEstimate::seconds() const {
   int64_t tasks = c_.batches * p_.tasks_m * p_.tasks_n;
   if (tasks < target_.threads) reading *= 2 - real(tasks) / real(target_.threads);
   return target_.launch_s + std::max(computing, reading) + kApart * std::min(computing, reading);
+}
+
+// Rows that threads share by columns: each reads what the others wrote, all but its own part.
+double ContractEstimate::crossing() const {
+  constexpr double kLine = 12;
+  int64_t parts = c_.batches * p_.tasks_m;
+  if (p_.rows == Rows::ahead || parts >= target_.threads) return 0;
+  double others = 1 / real(parts) - 1 / real(target_.threads);
+  return kLine * others * real(c_.batches * p_.scalar.extent * p_.depth) / real(kLineFloats);
 }
 
 // A tile with few sums waits for each of them; a call costs something; so do sums without a

@@ -29,6 +29,7 @@ class ContractEstimate {
   double far_rows(int64_t rows, int64_t columns) const;
   double epilogue(int64_t rows, int64_t columns) const;
   double busiest_thread() const;
+  double crossing() const;
   double gathering(const Side& side) const;
   double times(bool kept, int64_t own, int64_t other) const;
 

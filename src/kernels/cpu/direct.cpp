@@ -29,6 +29,14 @@ struct Config {
   EMEND_FIELDS(columns, vectors, chunks)
 };
 
+// Chunks of a row go one after the other, so that a thread's rows are its own: it finds its inputs
+// where it wrote them, and so will the next layer. Weights that are many are kept instead, those of
+// a chunk while all its rows go by.
+bool rows_first(const Window& w) {
+  constexpr int64_t kKept = 64 << 10;  // floats
+  return w.depth() * w.lanes() <= kKept;
+}
+
 constexpr int64_t kUnrolled = 4;  // channels of a broadcast input that are not worth a loop
 
 // Vectors of one block of lanes: full ones, then halves for what is left.
@@ -54,7 +62,7 @@ class DirectPrinter {
 
   KernelCode print() {
     int64_t full = w_.lanes() / block_, all = blocks(w_.lanes(), block_);
-    int64_t each = blocks(all, config_.chunks), rows = w_.row_count();
+    int64_t each = blocks(all, config_.chunks), rows = w_.row_count(), chunks = blocks(all, each);
     std::string body = rows_text();
     if (full > 0) {
       body += str("for (int64_t block = chunk * ", each, "; block < ", full,
@@ -70,9 +78,11 @@ class DirectPrinter {
         declare_buffers(group_);
     text +=
         str("float sums[", config_.columns * block_, "] __attribute__((aligned(64)));\n",
-            "for (int64_t task = first; task < last; ++task) {\n", "const int64_t row = task % ",
-            rows, ", chunk = task / ", rows, ";\n", body, "}\n}\n");
-    return named_kernel(std::move(text), rows * blocks(all, each));
+            "for (int64_t task = first; task < last; ++task) {\n",
+            rows_first(w_) ? str("const int64_t row = task / ", chunks, ", chunk = task % ", chunks)
+                           : str("const int64_t row = task % ", rows, ", chunk = task / ", rows),
+            ";\n", body, "}\n}\n");
+    return named_kernel(std::move(text), rows * chunks);
   }
 
  private:
@@ -385,6 +395,10 @@ double estimate(const Window& w, const Graph& group, const Config& f, const Targ
       4 * number(count(group.type(group.inputs[static_cast<size_t>(w.x.buffer)].node).shape));
   double again = std::max(0.0, window / row_step(w) - 1) * (block < w.lanes() ? 0.5 : 0.25);
   if (in / number(w.row_count() * f.chunks) * window > kFirstLevel) bytes += in * again;
+  // Of rows that threads share by lanes, they read and write one another's lines.
+  constexpr double kCrossing_s = 28 / 64.0 / 3.6e9;  // a byte
+  if (f.chunks > 1 && !rows_first(w))
+    seconds += bytes_of(group) * (1 - 1 / threads) / threads * kCrossing_s;
   // Most of it is in caches nearer than the one that the machine's rate is of.
   return target.launch_s + seconds + bytes / (target.bandwidth * kNear);
 }
@@ -416,7 +430,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     }
   }
   std::ranges::stable_sort(all, {}, &Candidate::estimate_s);
-  if (all.size() > 8) all.resize(8);
+  if (all.size() > 8 * wanted.wide) all.resize(8 * wanted.wide);
   for (Candidate& c : all) {
     c.packing.resize(group.inputs.size());
     c.packing[static_cast<size_t>(w->w.buffer)] =

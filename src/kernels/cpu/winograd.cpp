@@ -60,44 +60,52 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
   return std::move(b).build();
 }
 
-// Fitted to 170 measured configurations of nine layers, from 64 channels at 112x112 to 512 at 7x7:
-// half of them within 4 %. Bytes per cycle are what a stream costs beside the sums, not its speed.
+// Fitted to 700 measured configurations of thirteen layers, from 16 channels at 55x55 to 512 at 7x7
+// and 64 at 224x224: half of them within 4 %. Cycles, and lines of a cache that are moved.
 double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
                 const Target& target) {
   auto real = [](int64_t x) { return static_cast<double>(x); };
+  constexpr double kLine = 64;
   double threads = target.threads;
   double cycle_s = 2 * real(s.width) * threads / target.peak_flops;
-  double tiles = real(s.block), outputs = real(s.passes_of_task * f.pass * s.panel);
-  // Of one task.
-  double busy = std::min(1.0, real(f.rows * f.vectors) / 8) * 0.97;
+  double points = real(s.points), channels = real(r.channels);
+  double panels = real(s.passes_of_task * f.pass), outputs = panels * real(s.panel);
+  // Of one task: sums, what a tile takes besides, transforms of inputs.
+  constexpr double kSum = 0.96, kStep = 0.7, kCall = 12, kInput = 4.4;
+  double busy = std::min(1.0, real(f.rows * f.vectors) / 8);
   if (f.rows <= 4) busy *= 0.75;  // a panel is read from the second-level cache for few sums
-  double sums = real(s.points) * tiles * real(r.channels) * outputs / real(s.width) / busy;
-  constexpr double kInput = 4, kOutput = 1;  // cycles per point and vector
-  double in = kInput * real(s.points) * tiles * real(r.channels) / real(s.width);
-  double out = kOutput * real(s.points) * tiles * outputs / real(s.width);
-  double v_bytes = 4 * real(s.points * s.v_plane()), m_bytes = 4 * real(s.points * s.m_plane());
-  // A point's tiles stay in the nearest cache while a pass goes over its panels, if they fit.
-  constexpr double kNearest = 24e3, kSecond = 900e3, kSecondSpeed = 75, kFarSpeed = 27,
-                   kWeights = 86;
-  bool kept = f.pass > 1 && 4 * tiles * real(s.v_row) < kNearest;
+  double calls = points * real(f.blocks) * panels;
+  double sums = calls * (channels * (kSum * real(f.rows * f.vectors) / busy + kStep) + kCall);
+  double in = kInput * points * real(s.block) * channels / real(s.width);
+  // A point's tiles stay in the nearest cache while a pass goes over its panels, if they fit; all
+  // of them stay near if there are few.
+  constexpr double kNearest = 24e3, kNear = 250e3, kFar = 750e3, kMoved = 1.25;
+  double v_bytes = 4 * points * real(s.v_plane()), m_bytes = 4 * points * real(s.m_plane());
+  bool kept = f.pass > 1 && 4 * real(s.block) * real(s.v_row) < kNearest;
   double v_read = v_bytes * real(s.passes_of_task * (kept ? 1 : f.pass));
-  double tiles_moved = v_bytes + m_bytes < kSecond
-                           ? v_read / kSecondSpeed
-                           : (v_read + 2 * m_bytes * real(s.passes_of_task)) / kFarSpeed;
-  double weights = 4 * real(s.points) * real(r.channels) * outputs / kWeights;
+  double far = std::clamp((v_bytes + m_bytes - kNear) / (kFar - kNear), 0.0, 1.0);
+  double moved = kMoved * far * (v_read + 2 * m_bytes * real(s.passes_of_task)) / kLine;
+  // Every task reads its weights; many of them are no longer near when a thread's first task does,
+  // as other layers' weights have come in between.
+  constexpr double kWeights = 0.5, kManyWeights = 1.5e6, kFirst = 4;
+  double all = 4 * points * channels * real(s.passes * f.pass * s.panel);
+  double weights = 4 * points * channels * outputs / kLine;
+  moved += kWeights * weights;
+  double first = all > kManyWeights ? kFirst * weights : 0;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
-  double seconds = rounds * (sums + in + out + tiles_moved + weights) * cycle_s;
-  // Inputs and outputs come from the cache that all share if they are large.
-  constexpr double kShared = 11.5, kLarge = 1.5e6;
-  double places = 1, outside = 4 * real(s.tiles_in_all) * real(s.pixels);
-  for (size_t d = 0; d < s.n.size(); ++d) places *= real(s.n[d]) / real(s.m[d]);
-  if (outside * real(r.channels + r.outputs) > kLarge) {
-    double moved = outside * (places * real(r.channels * s.splits) + 2 * real(r.outputs));
-    seconds += moved / threads / kShared * cycle_s;
+  // Inputs and outputs of all tasks, which another thread may have; where output channels are
+  // shared, half of the inputs are always another's, and every tile reads its neighbours' again.
+  constexpr double kOutside = 14, kLarge = 6e6, kLargeOutside = 30, kCrossing = 28;
+  double places = 4 * real(s.tiles_in_all * s.pixels) / kLine;
+  double lines = places * (channels + real(r.outputs)) / threads;
+  double outside = lines * (lines * threads * kLine > kLarge ? kLargeOutside : kOutside);
+  if (s.splits > 1) {
+    double others = 1 - 1 / real(std::min<int64_t>(s.splits, target.threads));
+    outside += kCrossing * others * places * channels * points / real(s.pixels);
   }
-  // Other layers' weights have come in between: these are read from main memory, and by every
-  // thread for itself if there are too many to be shared.
-  double all = 4 * real(s.points * r.channels * s.passes * f.pass * s.panel);
+  double seconds = (rounds * (sums + in + moved) + first + outside) * cycle_s;
+  // At the least, weights are read from main memory once, and by every thread for itself if there
+  // are too many to be shared.
   constexpr double kSharedWeights = 24e6;
   double reads = all > kSharedWeights ? rounds * threads / real(s.splits) : 1;
   double stream = all * reads / target.bandwidth;
@@ -161,7 +169,8 @@ std::vector<Choice> best_of(const Correlation& r, std::vector<WinogradConfig> co
 }
 
 // First the register block, then what a task takes of tiles and panels.
-std::vector<Choice> choices(const Correlation& r, const Dims& products, const Target& target) {
+std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t wide,
+                            const Target& target) {
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   std::set<int64_t> split = {1, target.threads};
   std::vector<WinogradConfig> blocks, tasks;
@@ -170,7 +179,7 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, const Ta
       for (int64_t splits : split) blocks.push_back({products, rows, vectors, 1, 1, splits});
     }
   }
-  for (const Choice& c : best_of(r, std::move(blocks), 12, target)) {
+  for (const Choice& c : best_of(r, std::move(blocks), 12 * wide, target)) {
     WinogradConfig f = c.config;
     int64_t panels = emend::blocks(r.outputs, f.vectors * target.vector_bytes / 4);
     for (int64_t blocks_of_task : {1, 2, 3, 4, 6, 8}) {
@@ -181,7 +190,7 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, const Ta
       }
     }
   }
-  return best_of(r, std::move(tasks), 3, target);
+  return best_of(r, std::move(tasks), 3 * wide, target);
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
@@ -193,7 +202,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   std::vector<Choice> all;
   for (const Dims& products : product_choices(*r)) {
     double error = expected_error(*r, products);
-    for (Choice& c : choices(*r, products, target)) {
+    for (Choice& c : choices(*r, products, wanted.wide, target)) {
       c.error = error;
       all.push_back(std::move(c));
     }
