@@ -63,14 +63,14 @@ int run(const Arguments& a) {
   const EggProgram program = read_egg(text, a.file);
   std::vector<Rewrite> rewrites;
   for (const TermRule& r : program.rules) rewrites.push_back(to_rewrite(r));
-  RunOptions options;
+  RunnerOptions options;
   options.limits = {.iterations = a.iterations, .nodes = SIZE_MAX, .seconds = 1e9};
   options.back_off.on = false;
   EGraph g({}, a.provenance);
   add_lets(g, program);
   g.rebuild();
   Runner runner(std::move(rewrites));
-  const RunReport report = runner.run(g, options);
+  const RunnerReport report = runner.run(g, options);
 
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -71,7 +71,7 @@ bool Runner::wake_banned() {
   return true;
 }
 
-bool Runner::step(EGraph& g, size_t rule, const RunOptions& options, RunReport& report) {
+bool Runner::step(EGraph& g, size_t rule, const RunnerOptions& options, RunnerReport& report) {
   RuleState& state = states_[rule];
   if (state.banned_until > round_) return true;
   RuleReport& counts = report.rules[rule];
@@ -105,11 +105,11 @@ bool Runner::step(EGraph& g, size_t rule, const RunOptions& options, RunReport& 
   return true;
 }
 
-RunReport Runner::run(EGraph& g, const RunOptions& options) {
+RunnerReport Runner::run(EGraph& g, const RunnerOptions& options) {
   const Stopwatch watch;
-  RunReport report;
+  RunnerReport report;
   for (const Rewrite& r : rewrites_) report.rules.push_back({.name = r.name});
-  const RunLimits& limits = options.limits;
+  const RunnerLimits& limits = options.limits;
   g.set_limits({limits.nodes, limits.bytes});
   const auto why_stop = [&]() -> std::optional<StopReason> {
     if (g.full() != Full::no) return reason_of(g.full());

@@ -37,15 +37,15 @@ struct BackOff {
   size_t rounds = 5;
 };
 
-struct RunLimits {
+struct RunnerLimits {
   size_t iterations = 30;
   size_t nodes = 50000;
   size_t bytes = SIZE_MAX;
   double seconds = 60;  // a safety net, looked at between rules: results must not depend on it
 };
 
-struct RunOptions {
-  RunLimits limits;
+struct RunnerOptions {
+  RunnerLimits limits;
   BackOff back_off;
   Monitor monitor;
 };
@@ -64,7 +64,7 @@ struct IterationReport {
   size_t nodes = 0, classes = 0;  // at its end
   double search_seconds = 0, apply_seconds = 0, rebuild_seconds = 0;
 };
-struct RunReport {
+struct RunnerReport {
   StopReason stopped = StopReason::saturated;
   std::vector<RuleReport> rules;
   std::vector<IterationReport> iterations;
@@ -79,7 +79,7 @@ class Runner {
   // One more; it looks at everything first.
   void add(Rewrite rewrite);
   // Always with the same e-graph. Leaves it rebuilt.
-  RunReport run(EGraph& g, const RunOptions& options = {});
+  RunnerReport run(EGraph& g, const RunnerOptions& options = {});
   const std::vector<Rewrite>& rewrites() const { return rewrites_; }
 
  private:
@@ -88,7 +88,7 @@ class Runner {
     size_t times_banned = 0, banned_until = 0;
   };
   // One rule of one round. False: a limit was met while it was applied.
-  bool step(EGraph& g, size_t rule, const RunOptions& options, RunReport& report);
+  bool step(EGraph& g, size_t rule, const RunnerOptions& options, RunnerReport& report);
   bool wake_banned();
 
   std::vector<Rewrite> rewrites_;

@@ -372,8 +372,8 @@ struct Saturation {
   }
 };
 
-RunOptions plain(size_t iterations, size_t nodes = SIZE_MAX) {
-  RunOptions o;
+RunnerOptions plain(size_t iterations, size_t nodes = SIZE_MAX) {
+  RunnerOptions o;
   o.limits = {.iterations = iterations, .nodes = nodes};
   o.back_off.on = false;
   return o;
@@ -394,7 +394,7 @@ std::string text_of(const EGraph& g) {
 
 TEST(Run, SumOfSixTermsSaturates) {
   Saturation s(kSum);
-  const RunReport report = s.runner.run(s.g, plain(100));
+  const RunnerReport report = s.runner.run(s.g, plain(100));
   expect_sound(s.g);
   EXPECT_EQ(report.stopped, StopReason::saturated);
   // Every non-empty subset of six terms is a class, and every ordered split of it a node.
@@ -450,12 +450,12 @@ TEST(Run, LimitsHoldInsideAnIterationAndNothingIsLost) {
   whole.runner.run(whole.g, plain(100));
   for (size_t limit : {12u, 13u, 50u, 200u, 607u}) {
     Saturation s(kSum);
-    const RunReport report = s.runner.run(s.g, plain(100, limit));
+    const RunnerReport report = s.runner.run(s.g, plain(100, limit));
     expect_sound(s.g);
     EXPECT_EQ(report.stopped, StopReason::nodes);
     EXPECT_LE(report.nodes, limit);
     EXPECT_GE(report.nodes * 5, limit * 4) << "only congruence takes nodes away again";
-    const RunReport rest = s.runner.run(s.g, plain(100));
+    const RunnerReport rest = s.runner.run(s.g, plain(100));
     expect_sound(s.g);
     EXPECT_EQ(rest.stopped, StopReason::saturated);
     EXPECT_EQ(rest.nodes, whole.g.node_count());
@@ -466,9 +466,9 @@ TEST(Run, LimitsHoldInsideAnIterationAndNothingIsLost) {
 TEST(Run, BytesAreALimit) {
   for (size_t limit : {60000u, 200000u, 1000000u}) {
     Saturation s(kArithmetic);
-    RunOptions options = plain(100);
+    RunnerOptions options = plain(100);
     options.limits.bytes = limit;
-    const RunReport report = s.runner.run(s.g, options);
+    const RunnerReport report = s.runner.run(s.g, options);
     expect_sound(s.g);
     EXPECT_EQ(report.stopped, StopReason::bytes);
     EXPECT_LE(s.g.bytes(), limit);
@@ -479,9 +479,9 @@ TEST(Run, BytesAreALimit) {
 TEST(Run, BackOffDelaysAndLosesNothing) {
   Saturation plain_run(kSum), backed_off(kSum);
   plain_run.runner.run(plain_run.g, plain(100));
-  RunOptions options = plain(100);
+  RunnerOptions options = plain(100);
   options.back_off = {.on = true, .matches = 8, .rounds = 2};
-  const RunReport report = backed_off.runner.run(backed_off.g, options);
+  const RunnerReport report = backed_off.runner.run(backed_off.g, options);
   expect_sound(backed_off.g);
   EXPECT_EQ(report.stopped, StopReason::saturated);
   EXPECT_GT(report.rules[0].bans + report.rules[1].bans, 3u);
@@ -492,7 +492,7 @@ TEST(Run, BackOffDelaysAndLosesNothing) {
 TEST(Run, StopsWhenAsked) {
   std::atomic<bool> stop = true;
   Saturation s(kArithmetic);
-  RunOptions options = plain(100);
+  RunnerOptions options = plain(100);
   options.monitor = Monitor({}, &stop);
   options.monitor = Monitor([](const Progress&) {}, &stop);
   EXPECT_EQ(s.runner.run(s.g, options).stopped, StopReason::interrupted);
