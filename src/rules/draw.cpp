@@ -304,10 +304,16 @@ class Drawer {
   Attrs conv_attrs(const Dims& x, const Dims& w) {
     size_t n = x.size() < 2 ? 0 : x.size() - 2;
     int64_t group = w.size() > 1 && w[1] > 0 && x.size() > 1 ? x[1] / w[1] : 1;
-    return Attrs({{"strides", some(n, 1, 2)},
-                  {"dilations", some(n, 1, 2)},
-                  {"pads", some(2 * n, 0, 2)},
-                  {"group", group}});
+    Dims dilations = some(n, 1, 2), pads = some(2 * n, 0, 2);
+    if (w.size() == n + 2 && rng_.between(0, 1)) {  // as many programs do: the size is kept
+      for (size_t i = 0; i < n; ++i) {
+        int64_t all = dilations[i] * (w[i + 2] - 1);
+        pads[i] = dilations[i] * ((w[i + 2] - 1) / 2);
+        pads[i + n] = all - pads[i];
+      }
+    }
+    return Attrs(
+        {{"strides", some(n, 1, 2)}, {"dilations", dilations}, {"pads", pads}, {"group", group}});
   }
 
   Attrs pool_attrs(size_t n) {

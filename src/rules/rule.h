@@ -59,6 +59,9 @@ Rule reversed(const Rule& r);
 const std::vector<Rule>& all_rules();
 const Rule* find_rule(std::string_view name);
 
+// TENSAT's own rule set, to compare with (tensat.cpp); none of all_rules().
+const std::vector<Rule>& tensat_rules();
+
 // --- How the tables are written ---
 
 using Where = std::vector<const char*>;

@@ -10,7 +10,7 @@
 namespace emend {
 namespace {
 
-// The table, with rules that hold both ways once for each.
+// The tables, with rules that hold both ways once for each.
 const std::vector<Rule>& directions() {
   static const std::vector<Rule> kAll = [] {
     std::vector<Rule> all;
@@ -18,6 +18,7 @@ const std::vector<Rule>& directions() {
       all.push_back(r);
       if (r.both) all.push_back(reversed(r));
     }
+    for (const Rule& r : tensat_rules()) all.push_back(r);
     return all;
   }();
   return kAll;
@@ -34,7 +35,8 @@ TEST_P(EveryRule, HoldsAndItsTwinsDoNot) {
 }
 
 std::string name_of(const testing::TestParamInfo<size_t>& info) {
-  std::string name = directions()[info.param].name;
+  const Rule& rule = directions()[info.param];
+  std::string name = (rule.theme == "tensat" ? "tensat_" : "") + rule.name;
   for (char& c : name) c = c == '-' ? '_' : c;
   bool back = info.param > 0 && directions()[info.param - 1].name == directions()[info.param].name;
   return name + (back ? "_back" : "");
