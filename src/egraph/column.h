@@ -1,6 +1,6 @@
 // A growing array of plain values, the column of every table here. Unlike std::vector it grows by
-// realloc: a long column is moved by remapping its pages instead of copying them, so that growth
-// costs next to nothing and never holds two copies.
+// moving pages instead of copying what they hold, so that growth costs next to nothing and never
+// holds two copies. Long columns lie in huge pages: they are read in random order.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,11 @@
 
 namespace emend {
 
+// A block of memory with the contents of the old one, which is gone; none and 0 bytes to begin
+// with.
+void* grow_block(void* block, size_t bytes, size_t wanted);
+void free_block(void* block, size_t bytes);
+
 template <class T>
 class Column {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -26,7 +31,7 @@ class Column {
     swap(other);
     return *this;
   }
-  ~Column() { std::free(data_); }
+  ~Column() { free_block(static_cast<void*>(data_), bytes()); }
   void swap(Column& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -82,10 +87,10 @@ class Column {
   void clear() { size_ = 0; }
   void reserve(size_t count) {
     if (count <= capacity_) return;
-    const size_t wanted = std::max({count, capacity_ + capacity_ / 2, size_t{16}});
-    void* grown = std::realloc(static_cast<void*>(data_), wanted * sizeof(T));
-    if (!grown) throw std::bad_alloc();
-    data_ = static_cast<T*>(grown);
+    // Short ones double, so that they are soon long enough; long ones waste less.
+    const size_t more = bytes() < (size_t{1} << 20) ? capacity_ : capacity_ / 2;
+    const size_t wanted = std::max({count, capacity_ + more, size_t{64}});
+    data_ = static_cast<T*>(grow_block(static_cast<void*>(data_), bytes(), wanted * sizeof(T)));
     capacity_ = wanted;
   }
 

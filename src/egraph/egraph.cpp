@@ -9,25 +9,10 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 }  // namespace
 
-uint32_t EGraph::hash_of(uint32_t kind, uint32_t attr, std::span<const ClassId> children) {
-  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
-  uint64_t h = (kind | uint64_t{attr} << 32) * kFactor;
-  for (ClassId c : children) h = ((h << 25 | h >> 39) ^ c.value) * kFactor;
-  return static_cast<uint32_t>((h ^ h >> 29) * kFactor >> 32);
-}
-
-bool EGraph::has_content(uint32_t id, uint32_t kind, uint32_t attr,
-                         std::span<const ClassId> given) const {
-  const Row& row = rows_[id];
-  if (row.kind != kind || row.attr != attr) return false;
-  const auto mine = children(id);
-  return std::equal(mine.begin(), mine.end(), given.begin());
-}
-
-bool EGraph::canonical(uint32_t kind, std::span<const ClassId> children) const {
+bool EGraph::canonical(const Row& row, std::span<const ClassId> children) const {
   return std::all_of(children.begin(), children.end(),
                      [&](ClassId c) { return classes_.is_root(c.value); }) &&
-         (!is_commutative(kind) || children[0] <= children[1]);
+         (!is_commutative(row.kind) || children[0] <= children[1]);
 }
 
 void EGraph::set_commutative(uint32_t op) {
@@ -35,26 +20,45 @@ void EGraph::set_commutative(uint32_t op) {
   commutative_[op] = true;
 }
 
-bool EGraph::is_commutative(uint32_t kind) const {
-  const uint32_t op = kind & 0xFFFF;
-  return op < commutative_.size() && kind >> 16 == 2 && commutative_[op];
-}
-
 void EGraph::put_in_order(uint32_t kind, std::span<ClassId> children) const {
   if (is_commutative(kind) && children[1] < children[0]) std::swap(children[0], children[1]);
 }
 
+EGraph::Row EGraph::row_of(uint32_t op, uint32_t attr, std::span<const ClassId> children) {
+  Row row{kind_of(op, children.size()), attr, {}};
+  if (children.size() <= kInline) {
+    for (size_t i = 0; i < children.size(); ++i) row.child[i] = children[i].value;
+  }
+  return row;
+}
+
+uint32_t EGraph::hash_of(const Row& row, std::span<const ClassId> children) {
+  if (children.size() <= kInline) return hash_of(row);
+  uint32_t h = 0;
+  for (ClassId c : children) h = hash_of({row.kind, row.attr, {c.value, h, 0}});
+  return h;
+}
+
+uint32_t EGraph::probe(const Row& row, std::span<const ClassId> given, uint32_t hash) const {
+  if (given.size() <= kInline) {
+    return hash_cons_.probe(hash, [&](uint32_t node) { return same(rows_[node], row); });
+  }
+  return hash_cons_.probe(hash, [&](uint32_t node) {
+    return rows_[node].kind == row.kind && rows_[node].attr == row.attr &&
+           std::equal(given.begin(), given.end(), children(node).begin());
+  });
+}
+
 // --- Growing
 
-bool EGraph::within_limits(uint32_t kind) {
+bool EGraph::within_limits(size_t arity) {
   if (full_ != Full::no) return false;
   if (node_count() >= limits_.nodes) {
     full_ = Full::nodes;
   } else if (limits_.bytes != SIZE_MAX) {
     // Columns grow by half and the hash table doubles; until one of them does, nothing is added.
-    const bool grows =
-        rows_.size() == rows_.capacity() || hash_cons_.growth() > 0 ||
-        (kind >> 16 > kInline && spilled_.size() + (kind >> 16) > spilled_.capacity());
+    const bool grows = rows_.size() == rows_.capacity() || hash_cons_.growth() > 0 ||
+                       (arity > kInline && spilled_.size() + arity > spilled_.capacity());
     if (grows && bytes() + bytes() / 2 + hash_cons_.growth() > limits_.bytes) full_ = Full::bytes;
   }
   return full_ == Full::no;
@@ -65,27 +69,11 @@ void EGraph::set_limits(const EGraphLimits& limits) {
   full_ = Full::no;
 }
 
-EGraph::Inserted EGraph::insert(uint32_t kind, uint32_t attr, std::span<const ClassId> given,
-                                uint32_t hash, ClassId into) {
-  const uint32_t slot =
-      hash_cons_.probe(hash, [&](uint32_t node) { return has_content(node, kind, attr, given); });
-  if (const uint32_t found = hash_cons_.node_at(slot); found != HashCons::kEmpty) {
-    return {ENodeId(size_t{found}), false};
-  }
-  if (!within_limits(kind)) return {ENodeId(), false};
+ENodeId EGraph::append(const Row& row, uint32_t slot, uint32_t hash, ClassId into) {
   const auto id = static_cast<uint32_t>(rows_.size());
   EMEND_ASSERT(id < Union::kCongruence, "an e-graph of two thousand million nodes");
-  Row row{kind, attr, {}};
-  if (given.size() <= kInline) {
-    std::copy(given.begin(), given.end(), row.child);
-  } else {
-    row.child[0] = ClassId(spilled_.size());
-    spilled_.append(given);
-  }
   rows_.push_back(row);
   state_.push_back(kChanged);
-  users_.push_back(kNone);
-  seen_class_.push_back(kNone);
   if (keep_provenance_) provenance_.made(FiringId());
   if (into.valid()) {
     classes_.push_below(into.value);
@@ -98,42 +86,38 @@ EGraph::Inserted EGraph::insert(uint32_t kind, uint32_t attr, std::span<const Cl
     ++class_count_;
   }
   hash_cons_.fill(slot, hash, id);
-  return {ENodeId(size_t{id}), true};
+  return ENodeId(size_t{id});
 }
 
 ClassId EGraph::add(uint32_t op, uint32_t attr, std::span<const ClassId> given) {
-  ClassId roots[8];
-  std::vector<ClassId> many;
-  std::span<ClassId> children(roots, given.size());
-  if (given.size() > std::size(roots)) {
-    many.resize(given.size());
-    children = many;
+  roots_.clear();
+  for (ClassId c : given) roots_.push_back(ClassId(size_t{classes_.find(c.value)}));
+  put_in_order(kind_of(op, given.size()), {roots_.data(), roots_.size()});
+  const Row row = row_of(op, attr, roots_.span());
+  const uint32_t hash = hash_of(row, roots_.span());
+  const uint32_t slot = probe(row, roots_.span(), hash);
+  if (const uint32_t found = hash_cons_.node_at(slot); found != HashCons::kEmpty) {
+    if (firing_) firing_found_.push_back(ENodeId(size_t{found}));
+    return ClassId(size_t{found});
   }
-  for (size_t i = 0; i < given.size(); ++i) {
-    children[i] = ClassId(size_t{classes_.find(given[i].value)});
+  if (!within_limits(given.size())) return ClassId();
+  Row stored = row;
+  if (given.size() > kInline) {
+    stored.child[0] = static_cast<uint32_t>(spilled_.size());
+    spilled_.append(roots_.span());
   }
-  const uint32_t kind = kind_of(op, given.size());
-  put_in_order(kind, children);
-  const Inserted done = insert(kind, attr, children, hash_of(kind, attr, children), ClassId());
-  if (!done.node.valid()) return done.node;
-  if (!done.made) {
-    if (firing_) firing_found_.push_back(done.node);
-    return done.node;
-  }
-  if (keep_provenance_) provenance_.set_maker(done.node, current_firing());
-  if (analysis_.make) analysis_.make(*this, done.node);
-  return done.node;
+  const ENodeId made = append(stored, slot, hash, ClassId());
+  if (keep_provenance_) provenance_.set_maker(made, current_firing());
+  if (analysis_.make) analysis_.make(*this, made);
+  return made;
 }
 
 ENodeId EGraph::lookup(uint32_t op, uint32_t attr, std::span<const ClassId> given) const {
   std::vector<ClassId> children;
   for (ClassId c : given) children.push_back(find(c));
-  const uint32_t kind = kind_of(op, given.size());
-  put_in_order(kind, children);
-  const uint32_t found =
-      hash_cons_.node_at(hash_cons_.probe(hash_of(kind, attr, children), [&](uint32_t node) {
-        return has_content(node, kind, attr, children);
-      }));
+  put_in_order(kind_of(op, given.size()), children);
+  const Row row = row_of(op, attr, children);
+  const uint32_t found = hash_cons_.node_at(probe(row, children, hash_of(row, children)));
   return found == HashCons::kEmpty ? ENodeId() : ENodeId(size_t{found});
 }
 
@@ -145,6 +129,7 @@ bool EGraph::unite_by(ClassId a, ClassId b, uint32_t cause) {
   std::swap(next_[kept], next_[gone]);
   --class_count_;
   ++union_count_;
+  ++merge_count_;
   // A node that is not linked has users only among those that are not linked either, and these
   // are made canonical when they are.
   if (gone < linked_) dirty_.push_back(gone);
@@ -196,19 +181,17 @@ void EGraph::end_firing() {
 // another node, both classes are one.
 void EGraph::repair(uint32_t id) {
   const auto mine = children(id);
-  const uint32_t kind = rows_[id].kind, attr = rows_[id].attr;
-  if (canonical(kind, mine)) return;
+  if (canonical(rows_[id], mine)) return;
   hash_cons_.erase(
-      hash_cons_.probe(hash_of(kind, attr, mine), [&](uint32_t node) { return node == id; }));
+      hash_cons_.probe(hash_of(rows_[id], mine), [&](uint32_t node) { return node == id; }));
   if (keep_provenance_ && !(state_[id] & kRenamed)) {
     provenance_.renamed(ENodeId(size_t{id}), mine);
     state_[id] |= kRenamed;
   }
   for (ClassId& c : mine) c.value = classes_.find(c.value);
-  put_in_order(kind, mine);
-  const uint32_t hash = hash_of(kind, attr, mine);
-  const uint32_t slot =
-      hash_cons_.probe(hash, [&](uint32_t node) { return has_content(node, kind, attr, mine); });
+  put_in_order(rows_[id].kind, mine);
+  const uint32_t hash = hash_of(rows_[id], mine);
+  const uint32_t slot = probe(rows_[id], mine, hash);
   const uint32_t other = hash_cons_.node_at(slot);
   if (other == HashCons::kEmpty) {
     state_[id] |= kChanged;
@@ -239,27 +222,54 @@ void EGraph::repair_users(uint32_t gone) {
   users_[gone] = kNone;
 }
 
+// Asks for the memory that repairing and linking these nodes will need.
+void EGraph::prefetch_links(uint32_t begin, uint32_t end) {
+  for (uint32_t id = begin; id < end; ++id) {
+    for (ClassId c : children(id)) {
+      classes_.prefetch(c.value);
+      __builtin_prefetch(&users_[c.value], 1);
+    }
+  }
+  uint32_t renamed[kLinkBlock];
+  size_t count = 0;
+  for (uint32_t id = begin; id < end; ++id) {
+    Row row = rows_[id];
+    if (row.arity() > kInline || canonical(row, children(id))) continue;
+    hash_cons_.prefetch(hash_of(row));
+    for (size_t i = 0; i < row.arity(); ++i) row.child[i] = classes_.find(row.child[i]);
+    renamed[count++] = hash_of(row);
+    hash_cons_.prefetch(renamed[count - 1]);
+  }
+  for (size_t i = 0; i < count; ++i) prefetch_node(renamed[i]);
+}
+
 void EGraph::link_new_nodes() {
-  for (; linked_ < rows_.size(); ++linked_) {
-    const uint32_t id = linked_;
-    repair(id);
-    if (state_[id] & kDead) continue;
-    const auto mine = children(id);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      const uint32_t child = mine[i].value;
-      if (std::find(mine.begin(), mine.begin() + static_cast<ptrdiff_t>(i), mine[i]) !=
-          mine.begin() + static_cast<ptrdiff_t>(i)) {
-        continue;
-      }
-      const auto use = static_cast<uint32_t>(uses_.size());
-      const uint32_t last = users_[child];
-      if (last == kNone) {
-        uses_.push_back({id, use});
-        users_[child] = use;
-      } else {
-        uses_.push_back({id, uses_[last].next});
-        uses_[last].next = use;
-      }
+  while (linked_ < rows_.size()) {
+    const uint32_t end = static_cast<uint32_t>(std::min(rows_.size(), linked_ + kLinkBlock));
+    if (end > users_.size()) users_.resize(rows_.size(), kNone);
+    // Where everything is in the cache it would only cost.
+    if (constexpr size_t kFarAway = 1 << 18; rows_.size() > kFarAway) prefetch_links(linked_, end);
+    for (; linked_ < end; ++linked_) {
+      repair(linked_);
+      if (!(state_[linked_] & kDead)) link(linked_);
+    }
+  }
+}
+
+// Makes the node known to its children.
+void EGraph::link(uint32_t id) {
+  const auto mine = children(id);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const auto before = mine.begin() + static_cast<ptrdiff_t>(i);
+    if (std::find(mine.begin(), before, mine[i]) != before) continue;
+    const auto use = static_cast<uint32_t>(uses_.size());
+    uint32_t& last = users_[mine[i].value];
+    if (last == kNone) {
+      uses_.push_back({id, use});
+      last = use;
+    } else {
+      uses_.push_back({id, uses_[last].next});
+      uses_[last].next = use;
     }
   }
 }
@@ -295,6 +305,7 @@ uint32_t EGraph::refresh() {
   ++time_;
   tables_.begin_update(rows_.size());
   const auto size = static_cast<uint32_t>(rows_.size());
+  seen_class_.resize(size, kNone);
   for (uint32_t id = 0; id < size; ++id) {
     const uint32_t root = classes_.flatten(id);
     const bool dead = state_[id] & kDead;
@@ -327,7 +338,8 @@ std::vector<ENodeId> EGraph::nodes_of(ClassId c) const {
 
 std::vector<ENodeId> EGraph::parents_of(ClassId c) const {
   std::vector<ENodeId> parents;
-  const uint32_t last = users_[find(c).value];
+  const ClassId root = find(c);
+  const uint32_t last = root.value < users_.size() ? users_[root.value] : kNone;
   if (last == kNone) return parents;
   uint32_t at = last;
   do {

@@ -21,6 +21,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "egraph/hash_cons.h"
@@ -136,20 +137,48 @@ class EGraph {
   // everything canonical, no firing begun, and no analysis.
   bool has_analysis() const { return analysis_.make || analysis_.merge; }
   uint32_t find_root(uint32_t id) { return classes_.find(id); }
-  static uint32_t hash_of(uint32_t kind, uint32_t attr, std::span<const ClassId> children);
+  bool is_root(uint32_t id) const { return classes_.is_root(id); }
+  // A node with its children inline; with more of them, child[0] is where they begin in spilled_.
+  // Children that it does not have are 0, so that contents are compared word by word.
+  static constexpr size_t kInline = 3;
+  struct Row {
+    uint32_t kind, attr, child[kInline];
+    uint32_t op() const { return kind & 0xFFFF; }
+    uint32_t arity() const { return kind >> 16; }
+  };
+  static uint32_t hash_of(const Row& row) {
+    constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
+    uint64_t h = (row.kind | uint64_t{row.attr} << 32) * kFactor;
+    h = ((h ^ h >> 32) + (row.child[0] | uint64_t{row.child[1]} << 32)) * kFactor;
+    h = ((h ^ h >> 32) + row.child[2]) * kFactor;
+    return static_cast<uint32_t>(h >> 32);
+  }
+  bool is_commutative(uint32_t kind) const {
+    const uint32_t op = kind & 0xFFFF;
+    return op < commutative_.size() && kind >> 16 == 2 && commutative_[op];
+  }
   void prefetch_slot(uint32_t hash) const { hash_cons_.prefetch(hash); }
   void prefetch_node(uint32_t hash) const {
     const HashCons::Slot slot = hash_cons_.peek(hash);
     if (slot.hash == hash && slot.node != HashCons::kEmpty) __builtin_prefetch(&rows_[slot.node]);
   }
-  void put_in_order(uint32_t kind, std::span<ClassId> children) const;
   struct Inserted {
     ENodeId node;  // not valid: a limit was met
     bool made;
   };
   // Into the class `into` if that is valid, else into a class of its own, if it has to be made.
-  Inserted insert(uint32_t kind, uint32_t attr, std::span<const ClassId> children, uint32_t hash,
-                  ClassId into);
+  // At most kInline children.
+  Inserted insert(const Row& row, uint32_t hash, ClassId into) {
+    const uint32_t slot =
+        hash_cons_.probe(hash, [&](uint32_t node) { return same(rows_[node], row); });
+    if (const uint32_t found = hash_cons_.node_at(slot); found != HashCons::kEmpty) {
+      return {ENodeId(size_t{found}), false};
+    }
+    if (full_ != Full::no || !within_limits(row.arity())) return {ENodeId(), false};
+    return {append(row, slot, hash, into), true};
+  }
+  // How often two classes became one; while it stays the same, roots stay roots.
+  size_t merge_count() const { return merge_count_; }
   bool unite_by(ClassId a, ClassId b, uint32_t cause);
   Provenance& writable_provenance() { return provenance_; }
 
@@ -163,41 +192,47 @@ class EGraph {
   std::vector<std::string> faults() const;
 
  private:
-  static constexpr size_t kInline = 3;
   enum State : uint8_t {
     kDead = 1,     // a copy of another node of the same class
     kChanged = 2,  // since the last snapshot
     kRenamed = 4   // the provenance has the children with which it was added
   };
-  struct Row {
-    uint32_t kind, attr;
-    ClassId child[kInline];  // with more of them: child[0] is where they begin in spilled_
-    uint32_t op() const { return kind & 0xFFFF; }
-    uint32_t arity() const { return kind >> 16; }
-  };
   struct Use {
     uint32_t node, next;
   };
 
+  static_assert(sizeof(ClassId) == sizeof(uint32_t));
   std::span<const ClassId> children(uint32_t id) const {
     const Row& row = rows_[id];
     const size_t arity = row.arity();
-    return {arity <= kInline ? row.child : &spilled_[row.child[0].value], arity};
+    return {
+        arity <= kInline ? reinterpret_cast<const ClassId*>(row.child) : &spilled_[row.child[0]],
+        arity};
   }
   std::span<ClassId> children(uint32_t id) {
-    Row& row = rows_[id];
-    const size_t arity = row.arity();
-    return {arity <= kInline ? row.child : &spilled_[row.child[0].value], arity};
+    const auto mine = std::as_const(*this).children(id);
+    return {const_cast<ClassId*>(mine.data()), mine.size()};
   }
-  bool has_content(uint32_t id, uint32_t kind, uint32_t attr,
-                   std::span<const ClassId> children) const;
-  bool canonical(uint32_t kind, std::span<const ClassId> children) const;
-  bool is_commutative(uint32_t kind) const;
-  bool within_limits(uint32_t kind);
+  void put_in_order(uint32_t kind, std::span<ClassId> children) const;
+  static bool same(const Row& a, const Row& b) {
+    return ((a.kind ^ b.kind) | (a.attr ^ b.attr) | (a.child[0] ^ b.child[0]) |
+            (a.child[1] ^ b.child[1]) | (a.child[2] ^ b.child[2])) == 0;
+  }
+  bool canonical(const Row& row, std::span<const ClassId> children) const;
+  // Without the place of children that do not fit inline: these are given beside it.
+  static Row row_of(uint32_t op, uint32_t attr, std::span<const ClassId> children);
+  static uint32_t hash_of(const Row& row, std::span<const ClassId> children);
+  // The slot of a node like this, or where it belongs.
+  uint32_t probe(const Row& row, std::span<const ClassId> children, uint32_t hash) const;
+  ENodeId append(const Row& row, uint32_t slot, uint32_t hash, ClassId into);
+  bool within_limits(size_t arity);
   FiringId current_firing();
   void repair(uint32_t id);
   void repair_users(uint32_t gone);
+  static constexpr size_t kLinkBlock = 32;  // nodes
+  void prefetch_links(uint32_t begin, uint32_t end);
   void link_new_nodes();
+  void link(uint32_t id);
   void look_again(ClassId c);
 
   // By id.
@@ -205,10 +240,12 @@ class EGraph {
   UnionFind classes_;
   Column<uint32_t> next_;  // the nodes of a class in a circle
   Column<uint8_t> state_;
-  Column<uint32_t> users_;       // of a root: the last of a circle of uses_, or kNone
+  // Of those that are linked. Of a root: the last of a circle of uses_, or kNone.
+  Column<uint32_t> users_;
   Column<uint32_t> seen_class_;  // the class in the last snapshot, kNone: not in it
 
   Column<ClassId> spilled_;
+  Column<ClassId> roots_;  // of the node that is being added
   Column<Use> uses_;
   HashCons hash_cons_;
   Provenance provenance_;
@@ -230,7 +267,7 @@ class EGraph {
   bool keep_provenance_ = true;
   EGraphLimits limits_;
   Full full_ = Full::no;
-  size_t class_count_ = 0, union_count_ = 0, touch_count_ = 0;
+  size_t class_count_ = 0, union_count_ = 0, merge_count_ = 0, touch_count_ = 0;
   uint32_t time_ = 0;
 };
 

@@ -15,7 +15,7 @@ std::vector<std::string> EGraph::faults() const {
   const auto size = static_cast<uint32_t>(rows_.size());
   check(clean(), "not rebuilt");
   check(classes_.size() == size && next_.size() == size && state_.size() == size &&
-            users_.size() == size && seen_class_.size() == size,
+            users_.size() == size,
         "columns of different lengths");
   if (!found.empty()) return found;
 
@@ -45,7 +45,7 @@ std::vector<std::string> EGraph::faults() const {
     if (state_[id] & kDead) continue;
     ++live;
     const auto mine = children(id);
-    check(canonical(rows_[id].kind, mine), "node ", id, " has a child that is not canonical");
+    check(canonical(rows_[id], mine), "node ", id, " has a child that is not canonical");
     std::vector<uint32_t> content;
     for (ClassId c : mine) {
       content.push_back(c.value);

@@ -36,7 +36,25 @@ Step make_step(const Query& q, uint32_t atom, bool only_old, std::vector<bool>& 
     (known[slot] ? step.checks : step.binds).push_back({column, slot});
     known[slot] = true;
   }
+  const QueryAtom& a = q.atoms[atom];
+  step.picky = !step.checks.empty() || a.attr || a.attr_filter || !q.slot_filters.empty();
   return step;
+}
+
+// Whoever binds the slot by which a later atom is looked up can see whether there is one at all,
+// before the atoms between are gone through.
+void add_probes(std::vector<Step>& steps) {
+  for (uint32_t later = 2; later < steps.size(); ++later) {
+    if (steps[later].key_slots.empty()) continue;
+    const uint32_t slot = steps[later].key_slots[0];
+    for (uint32_t k = 0; k + 1 < later; ++k) {
+      for (const auto& bind : steps[k].binds) {
+        if (bind.slot != slot) continue;
+        steps[k].probes.push_back({later, slot});
+        steps[k].picky = true;
+      }
+    }
+  }
 }
 
 // How many columns of an atom are known, as a share: an atom of which everything is known only
@@ -67,43 +85,54 @@ class Join {
         most_looks_(most_looks),
         out_(out) {
     found_.resize(q.slots + q.atoms.size(), 0);
-    keys_.resize(q.slots + 1);
+    size_t most = 0;
+    for (const Step& step : steps) most = std::max(most, step.key_slots.size());
+    keys_.resize(most);
   }
 
   // Gives up beyond the looks that it may take; returns how many it took.
   size_t run(size_t begin, size_t end) {
-    const Table& table = *sources_[0].table;
-    for (size_t i = begin; i < end; ++i) take(0, table.row(i));
+    go_through(0, sources_[0].table->row(begin), end - begin);
     return looks_;
   }
 
  private:
-  // Goes on with a row for the atom of step k, if it fits.
-  void take(size_t k, const uint32_t* row) {
-    if (++looks_ > most_looks_) return;
+  // Goes on with each of these rows for the atom of step k that fits.
+  void go_through(size_t k, const uint32_t* row, size_t count) {
+    if (looks_ > most_looks_) return;
+    looks_ += count;
     const Step& step = steps_[k];
-    if (step.only_old && row[kTimeColumn] >= since_) return;
-    for (const auto& [column, slot] : step.binds) found_[slot] = row[column];
+    const size_t stride = sources_[k].table->stride;
+    const bool last = k + 1 == steps_.size();
+    uint32_t& node = found_[query_.slots + step.atom];
+    for (; count > 0; --count, row += stride) {
+      if (step.only_old && row[kTimeColumn] >= since_) continue;
+      for (const auto& [column, slot] : step.binds) found_[slot] = row[column];
+      if (step.picky && !fits(step, row)) continue;
+      node = row[kNodeColumn];
+      if (last) {
+        ClassId* to = out_.extend(found_.size());  // too few words for a call of memcpy
+        for (uint32_t word : found_) (to++)->value = word;
+      } else {
+        next(k + 1);
+      }
+    }
+  }
+
+  bool fits(const Step& step, const uint32_t* row) const {
     for (const auto& [column, slot] : step.checks) {
-      if (found_[slot] != row[column]) return;
+      if (found_[slot] != row[column]) return false;
+    }
+    for (const auto& [later, slot] : step.probes) {
+      const Source& s = sources_[later];
+      if (!s.table->has(*s.index, found_[slot])) return false;
     }
     const QueryAtom& atom = query_.atoms[step.atom];
     if (atom.attr || atom.attr_filter) {
       const uint32_t attr = g_.node(ENodeId(size_t{row[kNodeColumn]})).attr;
-      if (atom.attr && *atom.attr != attr) return;
-      if (atom.attr_filter && !atom.attr_filter(attr)) return;
+      if (atom.attr && *atom.attr != attr) return false;
+      if (atom.attr_filter && !atom.attr_filter(attr)) return false;
     }
-    if (!query_.slot_filters.empty() && !filters_take(step)) return;
-    found_[query_.slots + step.atom] = row[kNodeColumn];
-    if (k + 1 == steps_.size()) {
-      std::memcpy(static_cast<void*>(out_.extend(found_.size())), found_.data(),
-                  found_.size() * sizeof(uint32_t));
-      return;
-    }
-    next(k + 1);
-  }
-
-  bool filters_take(const Step& step) const {
     return std::all_of(step.binds.begin(), step.binds.end(), [&](const auto& b) {
       return b.slot >= query_.slot_filters.size() || !query_.slot_filters[b.slot] ||
              query_.slot_filters[b.slot](ClassId(size_t{found_[b.slot]}));
@@ -113,15 +142,10 @@ class Join {
   void next(size_t k) {
     const Step& step = steps_[k];
     const auto& [table, index] = sources_[k];
-    if (!index) {
-      for (size_t i = 0; i < table->size(); ++i) take(k, table->row(i));
-      return;
-    }
+    if (!index) return go_through(k, table->rows.data(), table->size());
     for (size_t i = 0; i < step.key_slots.size(); ++i) keys_[i] = found_[step.key_slots[i]];
     const auto [begin, end] = table->range(*index, {keys_.data(), step.key_slots.size()});
-    const size_t stride = table->stride;
-    const uint32_t* row = index->rows.data() + begin * stride;
-    for (size_t i = begin; i < end; ++i, row += stride) take(k, row);
+    if (begin < end) go_through(k, index->rows.data() + begin * table->stride, end - begin);
   }
 
   const EGraph& g_;
@@ -140,8 +164,20 @@ struct Task {
   const std::vector<Step>* steps;
   const std::vector<Source>* sources;
   size_t begin, end;
+
+  size_t run(const EGraph& g, const Query& q, uint32_t since, size_t most_looks,
+             Column<ClassId>& out) const {
+    return Join(g, q, *steps, *sources, since, most_looks, out).run(begin, end);
+  }
 };
 constexpr size_t kTaskRows = 512;
+
+// Joins that look at many rows of tables for each match they find are given up as well.
+constexpr size_t kLooksPerRow = 64;
+
+size_t times(size_t a, size_t b) {
+  return a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
 
 // The sources of a variant, or nothing if it cannot match.
 std::vector<Source> sources_of(EGraph& g, const Query& q, const std::vector<Step>& steps) {
@@ -184,47 +220,37 @@ QueryPlan::QueryPlan(Query query) : query_(std::move(query)) {
     }
     EMEND_ASSERT(std::find(known.begin(), known.end(), false) == known.end(),
                  "a slot that occurs in no atom");
+    add_probes(steps);
     variants_.push_back(std::move(steps));
   }
 }
-
-namespace {
-
-// Joins that look at many rows of tables for each match they find are given up as well.
-constexpr size_t kLooksPerRow = 64;
-
-size_t times(size_t a, size_t b) {
-  return a > SIZE_MAX / b ? SIZE_MAX : a * b;
-}
-
-}  // namespace
 
 bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t most) {
   const Query& q = plan.query();
   rows.reset(q.slots, static_cast<uint32_t>(q.atoms.size()));
   const auto& variants = plan.variants();
-  std::vector<std::vector<Source>> sources(variants.size());
+  std::vector<std::vector<Source>> sources;
   std::vector<Task> tasks;
   for (size_t v = 0; v < variants.size(); ++v) {
-    const uint32_t kind = kind_of(q.atoms[v]);
-    const Table* table = g.tables().find(kind);
-    if (!table) continue;
+    const Table* table = g.tables().find(kind_of(q.atoms[v]));
+    if (!table) return true;
     const size_t first = table->first_since(since), end = table->size();
     if (first == end) continue;
-    sources[v] = sources_of(g, q, variants[v]);
-    if (sources[v].empty()) continue;
+    auto found = sources_of(g, q, variants[v]);
+    if (found.empty()) return true;
+    if (sources.empty()) sources.reserve(variants.size());  // tasks point into it
+    sources.push_back(std::move(found));
     for (size_t begin = first; begin < end; begin += kTaskRows) {
-      tasks.push_back({&variants[v], &sources[v], begin, std::min(end, begin + kTaskRows)});
+      tasks.push_back({&variants[v], &sources.back(), begin, std::min(end, begin + kTaskRows)});
     }
-    // With everything new, the first variant finds it all: the others want older rows.
+    // With everything new, this variant finds the rest: the others want older rows of this atom.
     if (first == 0) break;
   }
   const size_t limit = times(most, rows.width()), most_looks = times(most, kLooksPerRow);
   if (thread_count() == 1 || tasks.size() <= 1) {
     size_t looks = 0;
     for (const Task& t : tasks) {
-      looks +=
-          Join(g, q, *t.steps, *t.sources, since, most_looks, rows.words()).run(t.begin, t.end);
+      looks += t.run(g, q, since, most_looks, rows.words());
       if (rows.words().size() > limit || looks > most_looks) return false;
     }
     return true;
@@ -235,10 +261,7 @@ bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       if (total.load(std::memory_order_relaxed) > limit) return;
       if (looks.load(std::memory_order_relaxed) > most_looks) return;
-      const Task& t = tasks[i];
-      looks.fetch_add(
-          Join(g, q, *t.steps, *t.sources, since, most_looks, parts[i]).run(t.begin, t.end),
-          std::memory_order_relaxed);
+      looks.fetch_add(tasks[i].run(g, q, since, most_looks, parts[i]), std::memory_order_relaxed);
       total.fetch_add(parts[i].size(), std::memory_order_relaxed);
     }
   });

@@ -48,6 +48,7 @@ class Rows {
   size_t size() const { return width_ ? words_.size() / width_ : 0; }
   bool empty() const { return words_.empty(); }
   uint32_t width() const { return width_; }
+  uint32_t atoms() const { return width_ - slots_; }
   std::span<const ClassId> classes(size_t i) const { return {at(i), slots_}; }
   std::span<const ENodeId> nodes(size_t i) const { return {at(i) + slots_, width_ - slots_}; }
   std::span<const ClassId> all() const { return words_.span(); }
@@ -86,6 +87,11 @@ class QueryPlan {
     std::vector<uint32_t> key_slots;  // and where from
     std::vector<Bind> binds;          // slots that become known
     std::vector<Bind> checks;         // a slot that occurs again within this atom
+    struct Probe {
+      uint32_t later, slot;
+    };
+    std::vector<Probe> probes;  // later steps that are looked up by a slot that is bound here
+    bool picky = false;         // rows may be refused
   };
   const std::vector<std::vector<Step>>& variants() const { return variants_; }
 

@@ -8,45 +8,64 @@ namespace emend {
 namespace {
 
 // One stable pass of a radix sort: positions by one digit of one column.
-constexpr uint32_t kDigit = 11;
+constexpr uint32_t kMostDigits = 11;
 
-void sort_by_digit(const Table& table, uint32_t column, uint32_t shift,
+void sort_by_digit(const Table& table, uint32_t column, uint32_t shift, uint32_t digits,
                    const Column<uint32_t>& from, Column<uint32_t>& to) {
-  std::array<uint32_t, 1 << kDigit> begins{};
+  std::array<uint32_t, 1 << kMostDigits> begins;
+  std::fill_n(begins.begin(), size_t{1} << digits, 0);
   const uint32_t* rows = table.rows.data() + column;
   const size_t stride = table.stride;
-  constexpr uint32_t kMask = (1 << kDigit) - 1;
-  for (uint32_t i : from) ++begins[rows[i * stride] >> shift & kMask];
+  const uint32_t mask = (uint32_t{1} << digits) - 1;
+  for (uint32_t i : from) ++begins[rows[i * stride] >> shift & mask];
   uint32_t sum = 0;
-  for (uint32_t& b : begins) sum += std::exchange(b, sum);
-  for (uint32_t i : from) to[begins[rows[i * stride] >> shift & kMask]++] = i;
+  for (size_t d = 0; d <= mask; ++d) sum += std::exchange(begins[d], sum);
+  for (uint32_t i : from) to[begins[rows[i * stride] >> shift & mask]++] = i;
 }
 
-void fill(TableIndex& index, const Table& table, size_t ids) {
+void sort_by_column(const Table& table, uint32_t column, size_t ids, Column<uint32_t>& order,
+                    Column<uint32_t>& other) {
+  const auto bits = static_cast<uint32_t>(std::bit_width(ids));
+  const uint32_t passes = (bits + kMostDigits - 1) / kMostDigits;
+  const uint32_t digits = (bits + passes - 1) / passes;
+  for (uint32_t shift = 0; shift < bits; shift += digits) {
+    sort_by_digit(table, column, shift, digits, order, other);
+    order.swap(other);
+  }
+}
+
+void fill(TableIndex& index, const Table& table, size_t ids, Column<uint32_t>& order,
+          Column<uint32_t>& other) {
   const size_t size = table.size(), stride = table.stride;
-  Column<uint32_t> order, other;
   order.resize_unwritten(size);
   other.resize_unwritten(size);
   for (size_t i = 0; i < size; ++i) order[i] = static_cast<uint32_t>(i);
-  const auto bits = static_cast<uint32_t>(std::bit_width(ids));
-  auto sort_by = [&](uint32_t column) {
-    for (uint32_t shift = 0; shift < bits; shift += kDigit) {
-      sort_by_digit(table, column, shift, order, other);
-      order.swap(other);
-    }
-  };
-  for (auto c = index.columns.rbegin(); c != index.columns.rend(); ++c) sort_by(*c);
-  index.rows.resize_unwritten(size * stride);
-  for (size_t i = 0; i < size; ++i) {
-    std::copy_n(table.row(order[i]), stride, index.rows.data() + i * stride);
+  for (size_t c = index.columns.size(); c-- > 1;) {
+    sort_by_column(table, index.columns[c], ids, order, other);
   }
-  index.begins.clear();
   constexpr size_t kSparse = 8;
-  if (size * kSparse < ids) return;
-  index.begins.resize(ids + 1, 0);
-  const uint32_t* keys = index.rows.data() + index.columns[0];
-  for (size_t i = 0; i < size; ++i) ++index.begins[keys[i * stride] + 1];
-  for (size_t i = 0; i < ids; ++i) index.begins[i + 1] += index.begins[i];
+  const bool dense = size * kSparse >= ids;
+  index.rows.resize_unwritten(size * stride);
+  index.begins.clear();
+  if (!dense) {
+    sort_by_column(table, index.columns[0], ids, order, other);
+    for (size_t i = 0; i < size; ++i) {
+      std::copy_n(table.row(order[i]), stride, index.rows.data() + i * stride);
+    }
+    return;
+  }
+  // One digit for the whole first column: where it begins is wanted anyway. begins[v + 1] is where
+  // the next row of v goes, and in the end, where those of v + 1 begin.
+  index.begins.resize(ids + 2, 0);
+  const uint32_t* keys = table.rows.data() + index.columns[0];
+  uint32_t* at = index.begins.data() + 1;
+  for (size_t i = 0; i < size; ++i) ++at[keys[i * stride] + 1];
+  for (size_t i = 1; i <= ids; ++i) at[i] += at[i - 1];
+  for (uint32_t i : order) {
+    uint32_t* to = index.rows.data() + size_t{at[keys[i * stride]]++} * stride;
+    const uint32_t* from = table.row(i);
+    for (size_t w = 0; w < stride; ++w) to[w] = from[w];
+  }
 }
 
 // The first row of [begin, end) whose column is at least `value`; rows are ordered by it.
@@ -71,24 +90,20 @@ size_t Table::first_since(uint32_t time) const {
   return lower_bound(rows.data(), stride, kTimeColumn, 0, size(), time);
 }
 
-std::pair<size_t, size_t> Table::range(const TableIndex& index,
-                                       std::span<const uint32_t> values) const {
-  size_t begin = 0, end = index.rows.size() / stride, i = 0;
-  if (!index.begins.empty()) {
-    begin = index.begins[values[0]];
-    end = index.begins[values[0] + 1];
-    i = 1;
-  }
+std::pair<size_t, size_t> Table::narrow(const TableIndex& index, std::span<const uint32_t> values,
+                                        size_t first, size_t begin, size_t end) const {
   const uint32_t* data = index.rows.data();
-  for (; i < values.size() && begin < end; ++i) {
-    begin = lower_bound(data, stride, index.columns[i], begin, end, values[i]);
-    size_t past = begin;  // runs are short
-    while (past < end && past < begin + 8 && data[past * stride + index.columns[i]] == values[i]) {
-      ++past;
+  for (size_t i = first; i < values.size() && begin < end; ++i) {
+    const uint32_t column = index.columns[i], value = values[i];
+    begin = lower_bound(data, stride, column, begin, end, value);
+    constexpr size_t kShort = 8;  // most runs are
+    size_t past = begin;
+    const size_t near = std::min(end, begin + kShort);
+    while (past < near && data[past * stride + column] == value) ++past;
+    if (past == near && past < end) {
+      past = lower_bound(data, stride, column, past, end, value + 1);
     }
-    end = past == begin + 8 && past < end
-              ? lower_bound(data, stride, index.columns[i], past, end, values[i] + 1)
-              : past;
+    end = past;
   }
   return {begin, end};
 }
@@ -127,15 +142,15 @@ const TableIndex& Tables::prepare(uint32_t kind, std::span<const uint32_t> colum
     table.indexes.push_back({.columns = {columns.begin(), columns.end()}, .version = UINT32_MAX});
   }
   TableIndex& index = table.indexes[place];
-  if (index.version != table.version || (!index.begins.empty() && index.begins.size() <= ids_)) {
-    fill(index, table, ids_);
+  if (index.version != table.version || (!index.begins.empty() && index.begins.size() < ids_ + 2)) {
+    fill(index, table, ids_, order_, other_);
     index.version = table.version;
   }
   return index;
 }
 
 size_t Tables::bytes() const {
-  size_t sum = 0;
+  size_t sum = order_.bytes() + other_.bytes();
   for (const Entry& e : tables_) {
     sum += e.table.rows.bytes();
     for (const TableIndex& i : e.table.indexes) sum += i.rows.bytes() + i.begins.bytes();

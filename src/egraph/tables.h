@@ -37,7 +37,19 @@ struct Table {
   // The first row that came to be at `time` or later; all that follow did, too.
   size_t first_since(uint32_t time) const;
   // Rows [first, second) of `index` whose first columns have these values.
-  std::pair<size_t, size_t> range(const TableIndex& index, std::span<const uint32_t> values) const;
+  std::pair<size_t, size_t> range(const TableIndex& index, std::span<const uint32_t> values) const {
+    if (index.begins.empty()) return narrow(index, values, 0, 0, index.rows.size() / stride);
+    const size_t begin = index.begins[values[0]], end = index.begins[values[0] + 1];
+    if (values.size() == 1 || begin == end) return {begin, end};
+    return narrow(index, values, 1, begin, end);
+  }
+  bool has(const TableIndex& index, uint32_t value) const {
+    const auto [begin, end] = range(index, {&value, 1});
+    return begin != end;
+  }
+  // The same by bisection, of rows of which the columns before `first` have their values.
+  std::pair<size_t, size_t> narrow(const TableIndex& index, std::span<const uint32_t> values,
+                                   size_t first, size_t begin, size_t end) const;
 };
 
 class Tables {
@@ -79,7 +91,7 @@ class Tables {
     size_t to = 0;
     for (size_t from = 0; from < size; from += stride) {
       if (gone(t.rows[from])) continue;
-      if (to != from) std::copy_n(t.rows.data() + from, stride, t.rows.data() + to);
+      for (size_t w = 0; w < stride; ++w) t.rows[to + w] = t.rows[from + w];
       to += stride;
     }
     t.rows.resize_unwritten(to);
@@ -91,6 +103,7 @@ class Tables {
   std::deque<Entry> tables_;
   // By operator: the places of its tables, one per arity.
   std::vector<std::vector<uint32_t>> by_op_;
+  Column<uint32_t> order_, other_;  // for sorting
   size_t ids_ = 0;
   uint32_t version_ = 0;
 };

@@ -33,26 +33,43 @@ size_t apply_one_by_one(EGraph& g, RuleId rule, const NewTerm& term, const Rows&
   return applied;
 }
 
-// A batch on its way through the term: value v of row r, whether it was made, and what is known of
-// the node that is next.
+// A node of the term with what does not change from row to row.
+struct Stage {
+  EGraph::Row row;  // without children
+  std::array<uint32_t, EGraph::kInline> from;
+  bool commutative;
+};
+
+// A batch of rows on its way through the term. Values are kept by place (slots first, then nodes)
+// and row.
 class Batch {
  public:
   Batch(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows)
-      : g_(g), rule_(rule), term_(term), rows_(rows), slots_(rows.classes(0).size()) {
-    values_.resize(term.nodes.size() * kBatch);
-    made_.resize(term.nodes.size() * kBatch);
+      : g_(g), rule_(rule), bare_(term.bare), rows_(rows), slots_(rows.width() - rows.atoms()) {
+    for (const NewTerm::Node& n : term.nodes) {
+      const uint32_t kind = EGraph::kind_of(n.op, n.children.size());
+      Stage stage{{kind, n.attr, {}}, {}, g.is_commutative(kind)};
+      std::copy(n.children.begin(), n.children.end(), stage.from.begin());
+      stages_.push_back(stage);
+    }
+    nodes_.resize(stages_.size() * kBatch);
+    made_.resize(stages_.size() * kBatch);
   }
 
+  // Returns how many rows changed something.
   size_t run(size_t begin, size_t end) {
     begin_ = begin;
     count_ = end - begin;
-    std::fill(united_.begin(), united_.end(), false);
-    for (size_t k = 0; k < term_.nodes.size(); ++k) {
+    for (size_t k = 0; k < stages_.size(); ++k) {
       ask(k);
-      for (size_t r = 0; r < count_; ++r) insert(k, r);
+      if (k + 1 < stages_.size()) {
+        for (size_t r = 0; r < count_; ++r) insert(k, r, ClassId());
+      } else {
+        for (size_t r = 0; r < count_; ++r) insert_last(r);
+      }
     }
-    if (term_.nodes.empty()) {
-      for (size_t r = 0; r < count_; ++r) unite(r, rows_.classes(begin_ + r)[term_.bare]);
+    if (stages_.empty()) {
+      for (size_t r = 0; r < count_; ++r) unite(r, rows_.classes(begin_ + r)[bare_]);
     }
     size_t applied = 0;
     for (size_t r = 0; r < count_; ++r) applied += record(r);
@@ -60,79 +77,81 @@ class Batch {
   }
 
  private:
-  uint32_t value(size_t r, uint32_t v) const {
-    return v < slots_ ? rows_.classes(begin_ + r)[v].value
-                      : values_[(v - slots_) * kBatch + r].value;
-  }
+  ENodeId matched(size_t r) const { return rows_.nodes(begin_ + r)[0]; }
   // False: a child could not be made.
   bool gather(size_t k, size_t r) {
-    const auto& wanted = term_.nodes[k].children;
-    children_.resize(wanted.size());
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const uint32_t id = value(r, wanted[i]);
+    const Stage& stage = stages_[k];
+    EGraph::Row& row = asked_[r];
+    row = stage.row;
+    const ClassId* classes = rows_.classes(begin_ + r).data();
+    for (size_t i = 0; i < row.arity(); ++i) {
+      const uint32_t from = stage.from[i];
+      const uint32_t id =
+          from < slots_ ? classes[from].value : nodes_[(from - slots_) * kBatch + r].value;
       if (id == ClassId::kNone) return false;
-      children_[i] = ClassId(size_t{g_.find_root(id)});
+      row.child[i] = g_.find_root(id);
     }
-    g_.put_in_order(EGraph::kind_of(term_.nodes[k].op, wanted.size()), children_);
+    if (stage.commutative && row.child[1] < row.child[0]) std::swap(row.child[0], row.child[1]);
+    hashes_[r] = EGraph::hash_of(row);
     return true;
   }
+  bool canonical(const EGraph::Row& row) const {
+    for (size_t i = 0; i < row.arity(); ++i) {
+      if (!g_.is_root(row.child[i])) return false;
+    }
+    return true;
+  }
+  // Rows to be inserted, and a word to the memory that they will be looked up.
   void ask(size_t k) {
-    const NewTerm::Node& n = term_.nodes[k];
-    const uint32_t kind = EGraph::kind_of(n.op, n.children.size());
     for (size_t r = 0; r < count_; ++r) {
-      if (!gather(k, r)) continue;
-      hashes_[r] = EGraph::hash_of(kind, n.attr, children_);
+      complete_[r] = gather(k, r);
       g_.prefetch_slot(hashes_[r]);
     }
     for (size_t r = 0; r < count_; ++r) g_.prefetch_node(hashes_[r]);
+    merges_ = g_.merge_count();
   }
-  void insert(size_t k, size_t r) {
-    const NewTerm::Node& n = term_.nodes[k];
-    const bool last = k + 1 == term_.nodes.size();
-    ENodeId& value = values_[k * kBatch + r];
-    value = ENodeId();
-    made_[k * kBatch + r] = false;
-    if (!gather(k, r)) return;
-    const uint32_t kind = EGraph::kind_of(n.op, n.children.size());
-    // Unions of earlier rows may have renamed a child meanwhile.
-    const uint32_t hash = EGraph::hash_of(kind, n.attr, children_);
-    const ENodeId matched = rows_.nodes(begin_ + r)[0];
-    const ClassId into = last ? ClassId(size_t{g_.find_root(matched.value)}) : ClassId();
-    const auto done = g_.insert(kind, n.attr, children_, hash, into);
-    value = done.node;
+  EGraph::Inserted insert(size_t k, size_t r, ClassId into) {
+    EGraph::Inserted done{ENodeId(), false};
+    // A class that is gone meanwhile may be among the children.
+    if (g_.merge_count() != merges_ && complete_[r] && !canonical(asked_[r])) gather(k, r);
+    if (complete_[r]) done = g_.insert(asked_[r], hashes_[r], into);
+    nodes_[k * kBatch + r] = done.node;
     made_[k * kBatch + r] = done.made;
-    if (!last || !value.valid()) return;
-    if (done.made) {
-      united_[r] = true;
-      if (g_.keeps_provenance()) {
-        unions_[r] = g_.writable_provenance().unions().size();
-        g_.writable_provenance().united(matched, value, FiringId());
-      }
-    } else {
-      unite(r, value);
+    return done;
+  }
+  // The term itself is made in the class it is equal to.
+  void insert_last(size_t r) {
+    united_[r] = false;
+    const ClassId into(size_t{g_.find_root(matched(r).value)});
+    const auto done = insert(stages_.size() - 1, r, into);
+    if (!done.node.valid()) return;
+    if (!done.made) return unite(r, done.node);
+    united_[r] = true;
+    if (g_.keeps_provenance()) {
+      unions_[r] = g_.provenance().unions().size();
+      g_.writable_provenance().united(matched(r), done.node, FiringId());
     }
   }
   void unite(size_t r, ClassId other) {
     unions_[r] = g_.provenance().unions().size();
-    united_[r] = g_.unite_by(rows_.nodes(begin_ + r)[0], other, FiringId::kNone);
+    united_[r] = g_.unite_by(matched(r), other, FiringId::kNone);
   }
   // Writes down the firing, if there was one, now that all of it is known.
   bool record(size_t r) {
     bool any = united_[r];
     found_.clear();
-    for (size_t k = 0; k < term_.nodes.size(); ++k) {
-      const ENodeId node = values_[k * kBatch + r];
-      if (made_[k * kBatch + r]) {
+    for (size_t at = r; at < nodes_.size(); at += kBatch) {
+      if (made_[at]) {
         any = true;
-      } else if (node.valid()) {
-        found_.push_back(node);
+      } else if (nodes_[at].valid()) {
+        found_.push_back(nodes_[at]);
       }
     }
     if (!any || !g_.keeps_provenance()) return any;
     Provenance& p = g_.writable_provenance();
     const FiringId id = p.record(rule_, rows_.nodes(begin_ + r), found_);
-    for (size_t k = 0; k < term_.nodes.size(); ++k) {
-      if (made_[k * kBatch + r]) p.set_maker(values_[k * kBatch + r], id);
+    for (size_t at = r; at < nodes_.size(); at += kBatch) {
+      if (made_[at]) p.set_maker(nodes_[at], id);
     }
     if (united_[r]) p.set_cause(unions_[r], id);
     return true;
@@ -140,24 +159,31 @@ class Batch {
 
   EGraph& g_;
   const RuleId rule_;
-  const NewTerm& term_;
+  const uint32_t bare_;
   const Rows& rows_;
-  const size_t slots_;
-  size_t begin_ = 0, count_ = 0;
-  std::vector<ENodeId> values_;
+  const uint32_t slots_;
+  std::vector<Stage> stages_;
+  size_t begin_ = 0, count_ = 0, merges_ = 0;
+  std::vector<ENodeId> nodes_;  // by stage and row
   std::vector<uint8_t> made_;
-  std::vector<ClassId> children_;
   std::vector<ENodeId> found_;
+  // By row, of the stage that is worked on.
+  std::array<EGraph::Row, kBatch> asked_{};
   std::array<uint32_t, kBatch> hashes_{};
+  std::array<bool, kBatch> complete_{}, united_{};
   std::array<size_t, kBatch> unions_{};
-  std::array<bool, kBatch> united_{};
 };
+
+bool fits_inline(const NewTerm& term) {
+  return std::all_of(term.nodes.begin(), term.nodes.end(),
+                     [](const NewTerm::Node& n) { return n.children.size() <= EGraph::kInline; });
+}
 
 }  // namespace
 
 size_t apply_term(EGraph& g, RuleId rule, const NewTerm& term, const Rows& rows) {
   if (rows.empty()) return 0;
-  if (g.has_analysis()) return apply_one_by_one(g, rule, term, rows);
+  if (g.has_analysis() || !fits_inline(term)) return apply_one_by_one(g, rule, term, rows);
   g.end_firing();
   Batch batch(g, rule, term, rows);
   size_t applied = 0;

@@ -35,6 +35,7 @@ class UnionFind {
     while (parent_[id] != id) id = parent_[id];
     return id;
   }
+  void prefetch(uint32_t id) const { __builtin_prefetch(&parent_[id]); }
   bool is_root(uint32_t id) const { return parent_[id] == id; }
   // Two different roots; the smaller stays one.
   void unite_roots(uint32_t kept, uint32_t gone) { parent_[gone] = kept; }
