@@ -66,10 +66,10 @@ std::vector<Rule> algebra_rules() {
       reassociating(rule("div-by-div",    "(div ?x (div ?y ?z))", "(div (mul ?x ?z) ?y)", {"(floating ?x)"}, "x:[a,b] y:~[a,b] z:~[a,b]")),
       both("max-adds", "(add (max ?x ?y) ?z)", "(max (add ?x ?z) (add ?y ?z))", {"(floating ?x)"}, "x:[a,b] y:~[a,b] z:~[a,b]"),
       both("min-adds", "(add (min ?x ?y) ?z)", "(min (add ?x ?z) (add ?y ?z))", {"(floating ?x)"}, "x:[a,b] y:~[a,b] z:~[a,b]"),
-      both("max-scales", "(mul (max ?x ?y) ?a)", "(max (mul ?x ?a) (mul ?y ?a))", {"(positive ?a)"}, "x:[a,b] y:~[a,b] a:+~[a,b]"),
+      both("max-scales", "(mul (max ?x ?y) ?a)", "(max (mul ?x ?a) (mul ?y ?a))", {"(floating ?x)", "(positive ?a)"}, "x:[a,b] y:~[a,b] a:+~[a,b]"),
       both("max-negs", "(max (neg ?x) (neg ?y))", "(neg (min ?x ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]"),
-      reassociating(both("relu-neg", "(sub ?x (relu ?x))", "(min ?x 0)")),
-      both("abs-scale", "(abs (mul ?a ?x))", "(mul ?a (abs ?x))", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
+      reassociating(both("relu-neg", "(sub ?x (relu ?x))", "(min ?x 0)", {"(floating ?x)"})),
+      both("abs-scale", "(abs (mul ?a ?x))", "(mul ?a (abs ?x))", {"(floating ?x)", "(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
       both("leaky-relu-scale", "(leaky_relu[?p] (mul ?a ?x))", "(mul ?a (leaky_relu[?p] ?x))", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
       reassociating(both("relu-divides", "(relu (div ?x ?a))", "(div (relu ?x) ?a)", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]")),
       reassociating(both("swish-is-mul", "(swish ?x)", "(mul ?x (sigmoid ?x))")),
@@ -87,7 +87,7 @@ std::vector<Rule> algebra_rules() {
       reassociating(both("div-is-mul", "(div ?x ?y)", "(mul ?x (reciprocal ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]")),
       both("sub-is-add", "(sub ?x ?y)", "(add ?x (neg ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]"),
       both("relu-is-max", "(relu ?x)", "(max ?x 0)"),
-      both("relu-scale", "(relu (mul ?a ?x))", "(mul ?a (relu ?x))", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
+      both("relu-scale", "(relu (mul ?a ?x))", "(mul ?a (relu ?x))", {"(floating ?x)", "(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
   };
   // clang-format on
 }

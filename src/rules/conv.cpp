@@ -11,9 +11,15 @@ std::vector<Rule> conv_rules() {
   const std::string window = "strides=?s, dilations=?d, pads=?p";
   const std::string larger = "(largest ?p ?q)";
   // A convolution by one pixel, all groups as one.
-  const std::string pixel = "strides=[1,1], pads=[0,0,0,0], dilations=?e, group=1";
-  const std::string identity = "strides=[1,1], dilations=?d, pads=?p, group=1";
-  const Where is_pixel = {"(equal (kernel ?v) (list 1 1))"};
+  const std::string pixel = "strides=?t, pads=?z, dilations=?e, group=1";
+  const Where is_pixel = {"(every ?t 1)", "(every ?z 0)", "(every (kernel ?v) 1)"};
+  const Where of_weights = {"(weights ?v ?w)", is_pixel[0], is_pixel[1], is_pixel[2]};
+  Where of_channels = of_weights;
+  of_channels.insert(of_channels.end(), {"(equal (dim ?w 0) ?g)", "(equal (dim ?w 1) 1)"});
+  const auto swapped = [](const std::string& w) {  // filters and channels
+    return "(transpose[perm=(joined [1,0] (between 2 (rank " + w + ")))] " + w + ")";
+  };
+  const std::string identity = "strides=?t, dilations=?d, pads=?p, group=1";
   // One group of two: its channels are followed, the other's preceded by as many zeros.
   const auto of_pair = [](const std::string& side) {
     return "(pad[pads=(pair_pads ?w " + side + ")] (get[index=" + side +
@@ -29,7 +35,7 @@ std::vector<Rule> conv_rules() {
              {"(weights ?w ?s ?b)", "(per_channel ?s ?w)"}, with_scale + " b:[f*g,1,1]")),
       reassociating(always("scale-before-conv", "(conv[?a, group=1] (mul ?x ?s) ?w)", "(conv[?a] ?x (mul ?w ?s))",
              {"(weights ?w ?s)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1]")),
-      reassociating(always("conv-identity", "(conv[" + identity + "] ?x ?w)", "?x", {"(identity ?w)", "(centred ?p ?w ?d)"}, "x:[n,c,h,w] w:I[c,c,r,s]")),
+      reassociating(always("conv-identity", "(conv[" + identity + "] ?x ?w)", "?x", {"(identity ?w)", "(every ?t 1)", "(centred ?p ?w ?d)"}, "x:[n,c,h,w] w:I[c,c,r,s] | x:[n,c,h] w:I[c,c,r]")),
 
       // What ONNX has one node for.
       finish("conv-bias", "(add (conv[?a] ?x ?w) ?b)", "(conv_bias[?a] ?x ?w (reshape[shape=(list (elements ?b))] ?b))",
@@ -46,10 +52,10 @@ std::vector<Rule> conv_rules() {
       reassociating(both("conv-scales-input",   "(mul (conv[?a] ?x ?w) ?s)", "(conv[?a] (mul ?x ?s) ?w)", {"(single ?s)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[1,1]")),
       reassociating(both("conv-scales-weights", "(mul (conv[?a] ?x ?w) ?s)", "(conv[?a] ?x (mul ?w ?s))", {"(single ?s)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[1,1]")),
       // A border of zeros is not shifted: none may be there.
-      reassociating(also_true(1, rule("shift-before-conv", "(conv[?a, pads=?p, group=1] (add ?x ?s) ?w)", "(add (conv[?a] ?x ?w) (reshape[shape=(list (dim ?w 0) 1 1)] (reduce_sum[axes=[1,2,3]] (mul ?w ?s))))",
-             {"(weights ?w ?s)", "(every ?p 0)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1]"))),
+      reassociating(rule("shift-before-conv", "(conv[?a, pads=?p, group=1] (add ?x ?s) ?w)", "(add (conv[?a] ?x ?w) (reshape[shape=(joined (list (dim ?w 0)) (repeated 1 (length (kernel ?w))))] (reduce_sum[axes=(between 1 (rank ?w))] (mul ?w ?s))))",
+             {"(weights ?w ?s)", "(every ?p 0)", "(per_channel ?s ?w)", "(fits ?s ?x)"}, "x:[n,c,h,w] w:[f,c,r,s] s:~[c,1,1] | x:[n,c,h] w:[f,c,r] s:~[c,1]")),
       reassociating(rule("conv-residual", "(add ?x (conv[" + identity + "] ?x ?w))", "(conv[" + identity + "] ?x (add ?w (identity (shape ?w))))",
-             {"(weights ?w)", "(centred ?p ?w ?d)", "(equal (dim ?w 0) (dim ?w 1))"}, "x:[n,c,h,w] w:[c,c,r,s]")),
+             {"(weights ?w)", "(every ?t 1)", "(centred ?p ?w ?d)", "(equal (dim ?w 0) (dim ?w 1))"}, "x:[n,c,h,w] w:[c,c,r,s] | x:[n,c,h] w:[c,c,r]")),
 
       // Kernels of different sizes on one operand: the smaller is the larger with zeros around it, where the pads
       // make up for it. Enlarging a kernel as such has no end and no use; taking zeros away has both.
@@ -60,18 +66,18 @@ std::vector<Rule> conv_rules() {
              {"(equal (extent ?w ?p ?d) (extent ?v ?q ?d))"}, "x:[n,c*g,h,w] w:[f*g,c,1,3] v:[f*g,c,3,r] | x:[n,c*g,h,w] w:[f*g,c,1,1] v:[f*g,c,3,3]")),
 
       // One after the other, nothing between.
-      reassociating(rule("conv-after-pixel", "(conv[?a, group=1] (conv[" + pixel + "] ?x ?v) ?w)", "(conv[?a, group=1] ?x (conv[" + pixel + "] ?w (transpose[perm=[1,0,2,3]] ?v)))",
-             {"(weights ?v ?w)", is_pixel[0]}, "x:[n,c,h,w] v:[m,c,1,1] w:[f,m,r,s]")),
+      reassociating(rule("conv-after-pixel", "(conv[?a, group=1] (conv[" + pixel + "] ?x ?v) ?w)", "(conv[?a, group=1] ?x (conv[" + pixel + "] ?w " + swapped("?v") + "))",
+             of_weights, "x:[n,c,h,w] v:[m,c,1,1] w:[f,m,r,s] | x:[n,c,h] v:[m,c,1] w:[f,m,r]")),
       reassociating(rule("pixel-after-conv", "(conv[" + pixel + "] (conv[?a, group=1] ?x ?w) ?v)",
              "(conv[?a, group=1] ?x (reshape[shape=(joined (list (dim ?v 0)) (shape_without ?w 0))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?w 0) (product_of (shape_without ?w 0)))] ?w))))",
-             {"(weights ?v ?w)", is_pixel[0]}, "x:[n,c,h,w] w:[m,c,r,s] v:[f,m,1,1]")),
-      reassociating(rule("pixel-after-depthwise", "(conv[" + pixel + "] (conv[" + window + ", group=?g] ?x ?w) ?v)", "(conv[" + window + ", group=1] ?x (mul ?v (transpose[perm=[1,0,2,3]] ?w)))",
-             {"(weights ?v ?w)", is_pixel[0], "(equal (dim ?w 0) ?g)", "(equal (dim ?w 1) 1)"}, "x:[n,c,h,w] w:[c,1,r,s] v:[f,c,1,1]")),
+             of_weights, "x:[n,c,h,w] w:[m,c,r,s] v:[f,m,1,1] | x:[n,c,h] w:[m,c,r] v:[f,m,1]")),
+      reassociating(rule("pixel-after-depthwise", "(conv[" + pixel + "] (conv[" + window + ", group=?g] ?x ?w) ?v)", "(conv[" + window + ", group=1] ?x (mul ?v " + swapped("?w") + "))",
+             of_channels, "x:[n,c,h,w] w:[c,1,r,s] v:[f,c,1,1] | x:[n,c,h] w:[c,1,r] v:[f,c,1]")),
 
       // The same work by other operators.
       rule("conv-pixel-is-matmul", "(conv[" + pixel + "] ?x ?v)",
-             "(reshape[shape=(list (dim ?x 0) (dim ?v 0) (dim ?x 2) (dim ?x 3))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?x 0) (dim ?x 1) (product (dim ?x 2) (dim ?x 3)))] ?x)))",
-             is_pixel, "x:[n,c,h,w] v:[f,c,1,1]"),
+             "(reshape[shape=(joined (list (dim ?x 0) (dim ?v 0)) (kernel ?x))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?x 0) (dim ?x 1) (product_of (kernel ?x)))] ?x)))",
+             is_pixel, "x:[n,c,h,w] v:[f,c,1,1] | x:[n,c,h] v:[f,c,1]"),
       reassociating(rule("avg-pool-is-conv", "(avg_pool[kernel=?k, " + window + ", count_include_pad=true, ceil_mode=false] ?x)",
              "(conv[" + window + ", group=(dim ?x 1)] ?x (div (broadcast[shape=(joined (list (dim ?x 1) 1) ?k)] 1) (number (product_of ?k))))", {"(below ?p ?k)", "(every ?d 1)"}, "x:[n,c,h,w]")),
       reassociating(rule("conv-is-avg-pool", "(conv[" + window + ", group=?g] ?x ?w)",

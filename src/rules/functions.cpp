@@ -344,6 +344,7 @@ std::vector<RuleFunction> value_functions() {
 
       {"equal", 2, 2, [](Facts a) -> Answer { return AttrValue(attr(a[0]) == attr(a[1])); }, "equal attributes"},
       {"different", 2, 2, [](Facts a) -> Answer { return AttrValue(!(attr(a[0]) == attr(a[1]))); }, "attributes that are not equal"},
+      {"either", 2, -1, [](Facts a) -> Answer { return AttrValue(std::any_of(a.begin(), a.end(), [](const Fact& f) { return *attr(f).as<bool>(); })); }, "one of several guards holds"},
       {"negative", 1, 1, is_negative, "below zero"},
       {"rank_within", 2, 2, [](Facts a) -> Answer { return AttrValue(shape(a[0]).size() <= shape(a[1]).size()); }, "no more dimensions than the second"},
       {"identity", 1, 1, is_identity, "a constant: an identity matrix, or the filter that changes nothing"},

@@ -29,8 +29,8 @@ std::vector<Rule> linear_rules() {
       finish("unary-above-reshape", "(?f:unary (reshape[?s] (gemm[?a] ?x ?w ?b)))", "(reshape[?s] (?f (gemm[?a] ?x ?w ?b)))", {}, "x:[a,b] w:[b,c] b:[c]"),
 
       // For the search a gemm is what it is made of; the way back is formed at the end, not here: it would double every product.
-      reassociating(rule("gemm-factors-apart", "(gemm[alpha=?a, beta=?b, trans_a=?t, trans_b=?u] ?x ?w ?c)", "(add (mul (gemm[trans_a=?t, trans_b=?u] ?x ?w) ?a) (mul ?c ?b))", {}, "x:[a,b] w:[b,c] c:~[a,c]")),
-      reassociating(rule("gemm-factor-apart",  "(gemm[alpha=?a, trans_a=?t, trans_b=?u] ?x ?w)", "(mul (gemm[trans_a=?t, trans_b=?u] ?x ?w) ?a)", {}, "x:[a,b] w:[b,c]")),
+      reassociating(rule("gemm-factors-apart", "(gemm[alpha=?a, beta=?b, trans_a=?t, trans_b=?u] ?x ?w ?c)", "(add (mul (gemm[trans_a=?t, trans_b=?u] ?x ?w) ?a) (mul ?c ?b))", {"(either (different ?a 1.0) (different ?b 1.0))"}, "x:[a,b] w:[b,c] c:~[a,c]")),
+      reassociating(rule("gemm-factor-apart",  "(gemm[alpha=?a, trans_a=?t, trans_b=?u] ?x ?w)", "(mul (gemm[trans_a=?t, trans_b=?u] ?x ?w) ?a)", {"(different ?a 1.0)"}, "x:[a,b] w:[b,c]")),
       rule("gemm-bias-apart", "(gemm[trans_a=?t, trans_b=?u] ?x ?w ?c)", "(add (gemm[trans_a=?t, trans_b=?u] ?x ?w) ?c)", {}, "x:[a,b] w:[b,c] c:~[a,c]"),
       rule("gemm-is-matmul",       "(gemm ?x ?w)", "(matmul ?x ?w)", {}, "x:[a,b] w:[b,c]"),
       rule("gemm-is-matmul-right", "(gemm[trans_b=true] ?x ?w)", "(matmul ?x (transpose[perm=[1,0]] ?w))", {}, "x:[a,b] w:[c,b]"),
@@ -50,9 +50,9 @@ std::vector<Rule> linear_rules() {
       reassociating(both("matmul-scales-columns", "(mul (matmul ?x ?w) ?s)", "(matmul ?x (mul ?w ?s))", {"(per_column ?s ?w)", "(rank_at_least ?w 2)"}, "x:[a,b] w:[b,c] s:~[1,c] | x:[d,a,b] w:[b,c] s:~[c]")),
       reassociating(both("matmul-scales-rows",    "(mul (matmul ?x ?w) ?s)", "(matmul (mul ?x ?s) ?w)", {"(constant_along ?s ?x -1)", "(rows_kept ?x ?w)"},
            "x:[a,b] w:[b,c] s:~[a,1] | x:[d,a,b] w:[b,c] s:~[d,a,1] | x:[d,a,b] w:[d,b,c] s:[d,a,1]")),
-      reassociating(both("matmul-divides-rows",   "(div (matmul ?x ?w) ?s)", "(matmul (div ?x ?s) ?w)", {"(constant_along ?s ?x -1)", "(rows_kept ?x ?w)"},
+      reassociating(both("matmul-divides-rows",   "(div (matmul ?x ?w) ?s)", "(matmul (div ?x ?s) ?w)", {"(floating ?x)", "(constant_along ?s ?x -1)", "(rows_kept ?x ?w)"},
            "x:[a,b] w:[b,c] s:~[a,1] | x:[d,a,b] w:[b,c] s:[d,a,1] | x:[d,a,b] w:[d,b,c] s:[d,a,1]")),
-      reassociating(both("matmul-divides-columns", "(div (matmul ?x ?w) ?s)", "(matmul ?x (div ?w ?s))", {"(per_column ?s ?w)", "(rank_at_least ?w 2)"}, "x:[a,b] w:[b,c] s:~[1,c]")),
+      reassociating(both("matmul-divides-columns", "(div (matmul ?x ?w) ?s)", "(matmul ?x (div ?w ?s))", {"(floating ?x)", "(per_column ?s ?w)", "(rank_at_least ?w 2)"}, "x:[a,b] w:[b,c] s:~[1,c]")),
       reassociating(rule("matmul-scales-inner", "(matmul (mul ?x ?s) ?w)", "(matmul ?x (mul ?w (reshape[shape=(list (elements ?s) 1)] ?s)))",
            {"(weights ?s ?w)", "(has_rank ?w 2)", "(fits ?s ?x)", "(per_column ?s ?x)"}, "x:[a,b] w:[b,c] s:~[1,b] | x:[d,a,b] w:[b,c] s:~[b]")),
       reassociating(rule("matmul-shifts-inner", "(matmul (add ?x ?s) ?w)", "(add (matmul ?x ?w) (matmul ?s ?w))",

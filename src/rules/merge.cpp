@@ -24,10 +24,10 @@ std::vector<Rule> merge_rules() {
       rule("merge-convs-input", "(tuple (conv[?a, group=1] ?x ?w*)...)", "(split[axis=1, sizes=(sizes ?w* 0)] (conv[?a, group=1] ?x (concat[axis=0] ?w*...)))",
            {"(alike (kernel ?w*))"}, "x:[n,c,h,w] w*:[f_i,c,r,s]"),
       rule("merge-convs-input-bias", "(tuple (add (conv[?a, group=1] ?x ?w*) ?b*)...)", "(split[axis=1, sizes=(sizes ?w* 0)] (add (conv[?a, group=1] ?x (concat[axis=0] ?w*...)) (concat[axis=0] ?b*...)))",
-           {"(alike (kernel ?w*))", "(each (equal (shape ?b*) (list (dim ?w* 0) 1 1)))"}, "x:[n,c,h,w] w*:[f_i,c,r,s] b*:[f_i,1,1]"),
+           {"(alike (kernel ?w*))", "(each (equal (dim ?w* 0) (elements ?b*)))", "(each (equal (shape ?b*) (channel_shape ?b* ?w*)))"}, "x:[n,c,h,w] w*:[f_i,c,r,s] b*:[f_i,1,1] | x:[n,c,h] w*:[f_i,c,r] b*:[f_i,1]"),
       reassociating(rule("merge-convs-enlarged", "(tuple (conv[strides=?s, dilations=?d, pads=?p*, group=1] ?x ?w*)...)",
            "(split[axis=1, sizes=(sizes ?w* 0)] (conv[strides=?s, dilations=?d, pads=" + wide + ", group=1] ?x (concat[axis=0] (pad[pads=(enlarging ?p* " + wide + " ?d)] ?w*)...)))",
-           {"(each (weights ?w*))", "(alike (extent ?w* ?p* ?d))", "(alike (remainders ?p* ?d))"}, "x:[n,c,h,w] w*:[f_i,c,r_i,s_i]")),
+           {"(each (weights ?w*))", "(alike (extent ?w* ?p* ?d))", "(alike (remainders ?p* ?d))"}, "x:[n,c,h,w] w*:[f_i,c,r_i,s_i] | x:[n,c,h] w*:[f_i,c,r_i]")),
       rule("merge-convs-weights", "(tuple (conv[?a] ?x* ?w)...)", "(split[axis=0, sizes=(sizes ?x* 0)] (conv[?a] (concat[axis=0] ?x*...) ?w))",
            {"(alike (shape_without ?x* 0))"}, "x*:[n_i,c*g,h,w] w:[f*g,c,r,s]"),
 

@@ -194,7 +194,7 @@ Answer one_along(Facts a) {
   if (!axes || x.size() > s.size()) return AttrValue(false);
   for (int64_t k : *axes) {
     int64_t own = k - static_cast<int64_t>(s.size() - x.size());
-    if (own >= 0 && x[place(own)] != 1) return AttrValue(false);
+    if (s[place(k)] == 0 || (own >= 0 && x[place(own)] != 1)) return AttrValue(false);
   }
   return AttrValue(true);
 }
@@ -213,6 +213,14 @@ Answer spliced(Facts a) {
   if (at < 0 || place(at) >= out.size()) return fail("no item ", at);
   out.erase(out.begin() + at);
   out.insert(out.begin() + at, dims(a[2]).begin(), dims(a[2]).end());
+  return AttrValue(out);
+}
+
+Answer between(Facts a) {
+  int64_t from = integer(a[0]), to = integer(a[1]);
+  if (to < from) return fail("a negative length");
+  Dims out(place(to - from));
+  std::iota(out.begin(), out.end(), from);
   return AttrValue(out);
 }
 
@@ -255,6 +263,7 @@ std::vector<RuleFunction> shape_functions() {
       {"aligned", 2, 2, aligned, "the shape with ones before it, at the rank of the second operand"},
       {"joined", 1, -1, joined, "lists one after the other"},
       {"spliced", 3, 3, spliced, "a list with one item replaced by several"},
+      {"between", 2, 2, between, "a, b: [a, .. b-1]"},
       {"product_of", 1, 1, product_of, "of all items"},
       {"sum_of", 1, 1, sum_of, "of all items"},
       {"reduced", 3, 3, reduced, "operand, axes, keepdims: the shape of the reduction"},
