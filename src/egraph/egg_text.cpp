@@ -1,5 +1,6 @@
 #include "egraph/egg_text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -206,7 +207,10 @@ class EggReader {
     atom.result = q.slots++;
     const EggProgram::Constructor c = program_.constructors[atom.op];
     expect_sort(f, c.sort, sort);
-    atom.attr = attribute_of(f, c);
+    // A constructor without literals has one attribute only: any will do.
+    if (std::any_of(c.arguments.begin(), c.arguments.end(), is_literal_sort)) {
+      atom.attr = attribute_of(f, c);
+    }
     for (size_t i = 0; i < c.arguments.size(); ++i) {
       if (is_literal_sort(c.arguments[i])) continue;
       atom.children.push_back(read_pattern(f.items[i + 1], c.arguments[i], q, variables));

@@ -17,7 +17,7 @@ bool EGraph::canonical(const Row& row, std::span<const ClassId> children) const 
 
 void EGraph::set_commutative(uint32_t op) {
   if (op >= commutative_.size()) commutative_.resize(op + size_t{1});
-  commutative_[op] = true;
+  commutative_[op] = 1;
 }
 
 void EGraph::put_in_order(uint32_t kind, std::span<ClassId> children) const {
@@ -303,7 +303,7 @@ void EGraph::rebuild() {
 uint32_t EGraph::refresh() {
   rebuild();
   ++time_;
-  tables_.begin_update(rows_.size());
+  tables_.begin_update();
   const auto size = static_cast<uint32_t>(rows_.size());
   seen_class_.resize(size, kNone);
   for (uint32_t id = 0; id < size; ++id) {

@@ -262,7 +262,7 @@ class EGraph {
   FiringId firing_id_;  // not valid until it does something
   Column<ENodeId> firing_matched_, firing_found_;
 
-  std::vector<bool> commutative_;  // by operator, or fewer
+  std::vector<uint8_t> commutative_;  // by operator, or fewer
   Analysis analysis_;
   bool keep_provenance_ = true;
   EGraphLimits limits_;

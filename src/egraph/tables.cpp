@@ -23,9 +23,11 @@ void sort_by_digit(const Table& table, uint32_t column, uint32_t shift, uint32_t
   for (uint32_t i : from) to[begins[rows[i * stride] >> shift & mask]++] = i;
 }
 
-void sort_by_column(const Table& table, uint32_t column, size_t ids, Column<uint32_t>& order,
+void sort_by_column(const Table& table, uint32_t column, Column<uint32_t>& order,
                     Column<uint32_t>& other) {
-  const auto bits = static_cast<uint32_t>(std::bit_width(ids));
+  uint32_t all = 0;
+  for (size_t i = 0; i < order.size(); ++i) all |= table.row(i)[column];
+  const auto bits = std::max(1u, static_cast<uint32_t>(std::bit_width(all)));
   const uint32_t passes = (bits + kMostDigits - 1) / kMostDigits;
   const uint32_t digits = (bits + passes - 1) / passes;
   for (uint32_t shift = 0; shift < bits; shift += digits) {
@@ -34,33 +36,33 @@ void sort_by_column(const Table& table, uint32_t column, size_t ids, Column<uint
   }
 }
 
-void fill(TableIndex& index, const Table& table, size_t ids, Column<uint32_t>& order,
-          Column<uint32_t>& other) {
+void fill(TableIndex& index, const Table& table, Column<uint32_t>& order, Column<uint32_t>& other) {
   const size_t size = table.size(), stride = table.stride;
   order.resize_unwritten(size);
   other.resize_unwritten(size);
   for (size_t i = 0; i < size; ++i) order[i] = static_cast<uint32_t>(i);
   for (size_t c = index.columns.size(); c-- > 1;) {
-    sort_by_column(table, index.columns[c], ids, order, other);
+    sort_by_column(table, index.columns[c], order, other);
   }
-  constexpr size_t kSparse = 8;
-  const bool dense = size * kSparse >= ids;
   index.rows.resize_unwritten(size * stride);
   index.begins.clear();
-  if (!dense) {
-    sort_by_column(table, index.columns[0], ids, order, other);
+  const uint32_t* keys = table.rows.data() + index.columns[0];
+  size_t past = 0;  // all values
+  for (size_t i = 0; i < size; ++i) past = std::max(past, size_t{keys[i * stride]} + 1);
+  constexpr size_t kSparse = 8;
+  if (past > size * kSparse) {
+    sort_by_column(table, index.columns[0], order, other);
     for (size_t i = 0; i < size; ++i) {
       std::copy_n(table.row(order[i]), stride, index.rows.data() + i * stride);
     }
     return;
   }
-  // One digit for the whole first column: where it begins is wanted anyway. begins[v + 1] is where
-  // the next row of v goes, and in the end, where those of v + 1 begin.
-  index.begins.resize(ids + 2, 0);
-  const uint32_t* keys = table.rows.data() + index.columns[0];
+  // One digit for the whole first column: where its values begin is wanted anyway. begins[v + 1] is
+  // where the next row of v goes, and in the end, where those of v + 1 begin.
+  index.begins.resize(past + 2, 0);
   uint32_t* at = index.begins.data() + 1;
   for (size_t i = 0; i < size; ++i) ++at[keys[i * stride] + 1];
-  for (size_t i = 1; i <= ids; ++i) at[i] += at[i - 1];
+  for (size_t i = 1; i <= past; ++i) at[i] += at[i - 1];
   for (uint32_t i : order) {
     uint32_t* to = index.rows.data() + size_t{at[keys[i * stride]]++} * stride;
     const uint32_t* from = table.row(i);
@@ -142,8 +144,8 @@ const TableIndex& Tables::prepare(uint32_t kind, std::span<const uint32_t> colum
     table.indexes.push_back({.columns = {columns.begin(), columns.end()}, .version = UINT32_MAX});
   }
   TableIndex& index = table.indexes[place];
-  if (index.version != table.version || (!index.begins.empty() && index.begins.size() < ids_ + 2)) {
-    fill(index, table, ids_, order_, other_);
+  if (index.version != table.version) {
+    fill(index, table, order_, other_);
     index.version = table.version;
   }
   return index;

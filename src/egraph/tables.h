@@ -20,8 +20,8 @@ inline constexpr uint32_t kNodeColumn = 0, kTimeColumn = 1, kClassColumn = 2, kC
 struct TableIndex {
   std::vector<uint32_t> columns;
   Column<uint32_t> rows;
-  // Where rows of a value of columns[0] begin, by value; empty where the table is small against
-  // the number of ids: then by bisection.
+  // Where rows of a value of columns[0] begin, by value; larger ones have none. Empty where values
+  // are few and far between: then by bisection.
   Column<uint32_t> begins;
   uint32_t version = 0;
 };
@@ -39,6 +39,7 @@ struct Table {
   // Rows [first, second) of `index` whose first columns have these values.
   std::pair<size_t, size_t> range(const TableIndex& index, std::span<const uint32_t> values) const {
     if (index.begins.empty()) return narrow(index, values, 0, 0, index.rows.size() / stride);
+    if (values[0] + size_t{1} >= index.begins.size()) return {0, 0};
     const size_t begin = index.begins[values[0]], end = index.begins[values[0] + 1];
     if (values.size() == 1 || begin == end) return {begin, end};
     return narrow(index, values, 1, begin, end);
@@ -74,10 +75,7 @@ class Tables {
     t.table.version = version_;
     return t.table.rows.extend(t.table.stride);
   }
-  void begin_update(size_t ids) {
-    ids_ = ids;
-    ++version_;
-  }
+  void begin_update() { ++version_; }
 
  private:
   struct Entry {
@@ -104,7 +102,6 @@ class Tables {
   // By operator: the places of its tables, one per arity.
   std::vector<std::vector<uint32_t>> by_op_;
   Column<uint32_t> order_, other_;  // for sorting
-  size_t ids_ = 0;
   uint32_t version_ = 0;
 };
 

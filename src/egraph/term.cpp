@@ -78,23 +78,30 @@ class Batch {
 
  private:
   ENodeId matched(size_t r) const { return rows_.nodes(begin_ + r)[0]; }
-  // False: a child could not be made.
-  bool gather(size_t k, size_t r) {
+  // The class that child i of a stage is in, kNone: it could not be made.
+  uint32_t child_of(const Stage& stage, size_t i, const ClassId* classes, size_t r) const {
+    const uint32_t from = stage.from[i];
+    const uint32_t id =
+        from < slots_ ? classes[from].value : nodes_[(from - slots_) * kBatch + r].value;
+    return id == ClassId::kNone ? id : g_.find_root(id);
+  }
+  // False: a child could not be made. Children stay in registers until all are known: they are
+  // hashed in pairs, and reading what was just written in halves is slow.
+  [[gnu::always_inline]] bool gather(size_t k, size_t r) {
     const Stage& stage = stages_[k];
-    EGraph::Row& row = asked_[r];
-    row = stage.row;
     const ClassId* classes = rows_.classes(begin_ + r).data();
-    for (size_t i = 0; i < row.arity(); ++i) {
-      const uint32_t from = stage.from[i];
-      const uint32_t id =
-          from < slots_ ? classes[from].value : nodes_[(from - slots_) * kBatch + r].value;
-      if (id == ClassId::kNone) return false;
-      row.child[i] = g_.find_root(id);
-    }
-    if (stage.commutative && row.child[1] < row.child[0]) std::swap(row.child[0], row.child[1]);
+    const uint32_t arity = stage.row.arity();
+    uint32_t a = arity > 0 ? child_of(stage, 0, classes, r) : 0;
+    uint32_t b = arity > 1 ? child_of(stage, 1, classes, r) : 0;
+    const uint32_t c = arity > 2 ? child_of(stage, 2, classes, r) : 0;
+    if (a == ClassId::kNone || b == ClassId::kNone || c == ClassId::kNone) return false;
+    if (stage.commutative && b < a) std::swap(a, b);
+    const EGraph::Row row{stage.row.kind, stage.row.attr, {a, b, c}};
     hashes_[r] = EGraph::hash_of(row);
+    asked_[r] = row;
     return true;
   }
+  [[gnu::noinline]] void gather_again(size_t k, size_t r) { gather(k, r); }
   bool canonical(const EGraph::Row& row) const {
     for (size_t i = 0; i < row.arity(); ++i) {
       if (!g_.is_root(row.child[i])) return false;
@@ -113,7 +120,7 @@ class Batch {
   EGraph::Inserted insert(size_t k, size_t r, ClassId into) {
     EGraph::Inserted done{ENodeId(), false};
     // A class that is gone meanwhile may be among the children.
-    if (g_.merge_count() != merges_ && complete_[r] && !canonical(asked_[r])) gather(k, r);
+    if (g_.merge_count() != merges_ && complete_[r] && !canonical(asked_[r])) gather_again(k, r);
     if (complete_[r]) done = g_.insert(asked_[r], hashes_[r], into);
     nodes_[k * kBatch + r] = done.node;
     made_[k * kBatch + r] = done.made;
