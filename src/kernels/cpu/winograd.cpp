@@ -85,13 +85,14 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double v_read = v_bytes * real(s.passes_of_task * (kept ? 1 : f.pass));
   double far = std::clamp((v_bytes + m_bytes - kNear) / (kFar - kNear), 0.0, 1.0);
   double moved = kMoved * far * (v_read + 2 * m_bytes * real(s.passes_of_task)) / kLine;
-  // Every task reads its weights; many of them are no longer near when a thread's first task does,
-  // as other layers' weights have come in between.
-  constexpr double kWeights = 0.5, kManyWeights = 1.5e6, kFirst = 4;
+  // Every task reads its weights. The more there are, the less of them is still near when a
+  // thread's first task does: other layers' weights have come in between.
+  constexpr double kWeights = 0.5, kFirst = 4, kFewWeights = 1e6, kManyWeights = 8e6;
   double all = 4 * points * channels * real(s.passes * f.pass * s.panel);
   double weights = 4 * points * channels * outputs / kLine;
   moved += kWeights * weights;
-  double first = all > kManyWeights ? kFirst * weights : 0;
+  double cold = std::clamp((all - kFewWeights) / (kManyWeights - kFewWeights), 0.0, 1.0);
+  double first = kFirst * cold * weights;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
   // Inputs and outputs of all tasks, which another thread may have; where output channels are
   // shared, half of the inputs are always another's, and every tile reads its neighbours' again.
