@@ -9,7 +9,7 @@ namespace {
 // correlation, exactly.
 TEST(Winograd, TransformsAreExact) {
   int checked = 0;
-  for (int64_t n : {4, 6, 8}) {
+  for (int64_t n : {4, 6, 7, 8}) {
     for (int64_t r = 2; r < n; ++r) {
       int64_t m = n - r + 1;
       WinogradMatrices w = winograd_matrices(m, r, winograd_points(n));

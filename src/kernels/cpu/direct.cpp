@@ -395,10 +395,6 @@ double estimate(const Window& w, const Graph& group, const Config& f, const Targ
       4 * number(count(group.type(group.inputs[static_cast<size_t>(w.x.buffer)].node).shape));
   double again = std::max(0.0, window / row_step(w) - 1) * (block < w.lanes() ? 0.5 : 0.25);
   if (in / number(w.row_count() * f.chunks) * window > kFirstLevel) bytes += in * again;
-  // Of rows that threads share by lanes, they read and write one another's lines.
-  constexpr double kCrossing_s = 28 / 64.0 / 3.6e9;  // a byte
-  if (f.chunks > 1 && !rows_first(w))
-    seconds += bytes_of(group) * (1 - 1 / threads) / threads * kCrossing_s;
   // Most of it is in caches nearer than the one that the machine's rate is of.
   return target.launch_s + seconds + bytes / (target.bandwidth * kNear);
 }

@@ -60,8 +60,8 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
   return std::move(b).build();
 }
 
-// Fitted to 700 measured configurations of thirteen layers, from 16 channels at 55x55 to 512 at 7x7
-// and 64 at 224x224: half of them within 4 %. Cycles, and lines of a cache that are moved.
+// Fitted to 830 measured configurations of thirteen layers, from 16 channels at 55x55 to 512 at 7x7
+// and 64 at 224x224: half of them within 3 %. Cycles, and lines of a cache that are moved.
 double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
                 const Target& target) {
   auto real = [](int64_t x) { return static_cast<double>(x); };
@@ -70,33 +70,39 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double cycle_s = 2 * real(s.width) * threads / target.peak_flops;
   double points = real(s.points), channels = real(r.channels);
   double panels = real(s.passes_of_task * f.pass), outputs = panels * real(s.panel);
-  // Of one task: sums, what a tile takes besides, transforms of inputs.
-  constexpr double kSum = 0.96, kStep = 0.7, kCall = 12, kInput = 4.4;
+  // Of one task: sums, the lines of tiles that they read, those of a panel that is too large to
+  // stay in the nearest cache, and transforms of inputs.
+  constexpr double kSum = 0.86, kTileLine = 3, kPanelLine = 0.6, kNearPanel = 16e3, kInput = 4.9;
   double busy = std::min(1.0, real(f.rows * f.vectors) / 8);
   if (f.rows <= 4) busy *= 0.75;  // a panel is read from the second-level cache for few sums
   double calls = points * real(f.blocks) * panels;
-  double sums = calls * (channels * (kSum * real(f.rows * f.vectors) / busy + kStep) + kCall);
+  double step = kSum * real(f.rows * f.vectors) / busy + kTileLine * real(f.rows) / real(s.width);
+  if (4 * channels * real(s.panel) > kNearPanel) step += kPanelLine * real(f.vectors);
+  double sums = calls * channels * step;
   double in = kInput * points * real(s.block) * channels / real(s.width);
   // A point's tiles stay in the nearest cache while a pass goes over its panels, if they fit; all
   // of them stay near if there are few.
-  constexpr double kNearest = 24e3, kNear = 250e3, kFar = 750e3, kMoved = 1.25;
+  constexpr double kNearest = 24e3, kNear = 250e3, kFar = 750e3, kMoved = 0.7, kFarthest = 3.5,
+                   kAgain = 0.25;
   double v_bytes = 4 * points * real(s.v_plane()), m_bytes = 4 * points * real(s.m_plane());
   bool kept = f.pass > 1 && 4 * real(s.block) * real(s.v_row) < kNearest;
   double v_read = v_bytes * real(s.passes_of_task * (kept ? 1 : f.pass));
-  double far = std::clamp((v_bytes + m_bytes - kNear) / (kFar - kNear), 0.0, 1.0);
-  double moved = kMoved * far * (v_read + 2 * m_bytes * real(s.passes_of_task)) / kLine;
+  double far = std::clamp((v_bytes + m_bytes - kNear) / (kFar - kNear), 0.0, kFarthest);
+  double moved =
+      (kMoved * far * (v_read + 2 * m_bytes * real(s.passes_of_task)) + kAgain * v_read) / kLine;
   // Every task reads its weights. The more there are, the less of them is still near when a
   // thread's first task does: other layers' weights have come in between.
-  constexpr double kWeights = 0.5, kFirst = 4, kFewWeights = 1e6, kManyWeights = 8e6;
+  constexpr double kWeights = 0.1, kFirst = 4, kFewWeights = 1e6, kManyWeights = 8e6;
   double all = 4 * points * channels * real(s.passes * f.pass * s.panel);
   double weights = 4 * points * channels * outputs / kLine;
   moved += kWeights * weights;
   double cold = std::clamp((all - kFewWeights) / (kManyWeights - kFewWeights), 0.0, 1.0);
-  double first = kFirst * cold * weights;
+  constexpr double kSharedWeights = 24e6;  // more are a stream, see below
+  double first = all > kSharedWeights ? 0 : kFirst * cold * weights;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
   // Inputs and outputs of all tasks, which another thread may have; where output channels are
   // shared, half of the inputs are always another's, and every tile reads its neighbours' again.
-  constexpr double kOutside = 14, kLarge = 6e6, kLargeOutside = 30, kCrossing = 28;
+  constexpr double kOutside = 15, kLarge = 6e6, kLargeOutside = 31, kCrossing = 18;
   double places = 4 * real(s.tiles_in_all * s.pixels) / kLine;
   double lines = places * (channels + real(r.outputs)) / threads;
   double outside = lines * (lines * threads * kLine > kLarge ? kLargeOutside : kOutside);
@@ -107,7 +113,6 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double seconds = (rounds * (sums + in + moved) + first + outside) * cycle_s;
   // At the least, weights are read from main memory once, and by every thread for itself if there
   // are too many to be shared.
-  constexpr double kSharedWeights = 24e6;
   double reads = all > kSharedWeights ? rounds * threads / real(s.splits) : 1;
   double stream = all * reads / target.bandwidth;
   return target.launch_s + std::max(seconds, stream) + 0.1 * std::min(seconds, stream);
@@ -125,6 +130,13 @@ double expected_error(const Correlation& r, const Dims& products) {
   return squares;
 }
 
+// Seven only where neither six nor eight come to fewer in all: at 13, 14 or 55 outputs of three
+// taps.
+bool worth_trying(int64_t n, int64_t outputs, int64_t taps) {
+  auto in_all = [&](int64_t k) { return k * blocks(outputs, k - taps + 1); };
+  return n != 7 || in_all(7) < std::min(in_all(6), in_all(8));
+}
+
 // Which products to try along every dimension.
 std::vector<Dims> product_choices(const Correlation& r) {
   std::vector<Dims> all = {{}};
@@ -132,9 +144,9 @@ std::vector<Dims> product_choices(const Correlation& r) {
     std::vector<Dims> next;
     for (const Dims& before : all) {
       int64_t covered = 0;
-      for (int64_t n : {4, 6, 8}) {
-        int64_t m = n - r.extent(d.tap) + 1;
-        if (m < 2 || covered >= r.extent(d.out)) continue;
+      for (int64_t n : {4, 6, 7, 8}) {
+        int64_t taps = r.extent(d.tap), outputs = r.extent(d.out), m = n - taps + 1;
+        if (m < 2 || covered >= outputs || !worth_trying(n, outputs, taps)) continue;
         covered = m;
         next.push_back(before);
         next.back().push_back(n);

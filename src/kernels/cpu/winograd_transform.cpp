@@ -36,6 +36,8 @@ std::vector<Rational> winograd_points(int64_t n) {
       return {0, 1, -1};
     case 6:
       return {0, {3, 4}, {-3, 4}, {3, 2}, {-3, 2}};
+    case 7:
+      return {{1, 4}, {-1, 4}, {7, 8}, {-7, 8}, {7, 4}, {-7, 4}};
     case 8:
       return {0, 1, -1, 2, -2, {1, 2}, {-1, 2}};
     default:

@@ -30,7 +30,7 @@ struct WinogradMatrices {
   RationalMatrix a, g, b;  // m x n, n x r, n x n
 };
 
-// The points that lose least, in pairs of opposites; n is 4, 6 or 8.
+// The points that lose least, in pairs of opposites; n is 4, 6, 7 or 8.
 std::vector<Rational> winograd_points(int64_t n);
 WinogradMatrices winograd_matrices(int64_t m, int64_t r, const std::vector<Rational>& points);
 
