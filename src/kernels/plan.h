@@ -9,6 +9,7 @@ namespace emend {
 struct Plan {
   Partition partition;
   std::vector<Candidate> choices;  // one per group; of the host's groups empty
+  double estimate_s = 0;           // of all of them, with changes of layout between them
 };
 
 }  // namespace emend

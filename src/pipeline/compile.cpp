@@ -166,6 +166,16 @@ const Catalogue& catalogue_here() {
   return kHere;
 }
 
+Target target_here(int threads) {
+  Target target{.vector_bytes = vector_bytes(), .threads = threads > 0 ? threads : thread_count()};
+  MachineRates rates = machine_rates(cache_folder());
+  target.peak_flops = rates.flops * target.threads;
+  target.bandwidth = rates.bytes * target.threads;
+  target.byte_dots = has_byte_dots();
+  target.bf16_dots = has_bf16_dots();
+  return target;
+}
+
 std::filesystem::path default_price_list() {
   return cache_folder() / "prices.db";
 }
@@ -298,13 +308,7 @@ Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Ta
 
 CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
-  Target target{.vector_bytes = vector_bytes(),
-                .threads = options.cpu.threads > 0 ? options.cpu.threads : thread_count()};
-  MachineRates rates = machine_rates(cache_folder());
-  target.peak_flops = rates.flops * target.threads;
-  target.bandwidth = rates.bytes * target.threads;
-  target.byte_dots = has_byte_dots();
-  target.bf16_dots = has_bf16_dots();
+  Target target = target_here(options.cpu.threads);
   Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
   g = {};
   const Catalogue& catalogue = catalogue_here();

@@ -44,6 +44,9 @@ struct CompileFlowOptions {
 // The kernels that this machine has: generated ones, and a library's if it can be loaded.
 const Catalogue& catalogue_here();
 
+// The machine that programs are compiled for; 0: with as many threads as it has.
+Target target_here(int threads = 0);
+
 // Where a user's prices are kept (EMEND_CACHE_DIR, XDG_CACHE_HOME).
 std::filesystem::path default_price_list();
 

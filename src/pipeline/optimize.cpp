@@ -1,5 +1,6 @@
 #include "pipeline/optimize.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include "equiv/region.h"
 #include "ops/evaluate.h"
 #include "pipeline/accuracy.h"
+#include "pipeline/compile.h"
 
 namespace emend {
 namespace {
@@ -17,8 +19,30 @@ auto timed(OptimizeReport& report, const std::string& name, const Stage& stage) 
   auto start = std::chrono::steady_clock::now();
   auto result = stage();
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  report.phases_ms.emplace_back(name, took.count());
+  auto known = std::ranges::find(report.phases_ms, name, &std::pair<std::string, double>::first);
+  if (known == report.phases_ms.end()) known = report.phases_ms.insert(known, {name, 0});
+  known->second += took.count();
   return result;
+}
+
+// What a second cleaning did besides the first.
+void add(SimplifyReport& to, const SimplifyReport& more) {
+  if (to.stop_reason.empty()) {
+    to = more;
+    return;
+  }
+  for (const auto& f : more.fired) {
+    auto known = std::ranges::find(to.fired, f.rule, &SimplifyReport::Fired::rule);
+    if (known == to.fired.end()) {
+      to.fired.push_back(f);
+    } else {
+      known->times += f.times;
+    }
+  }
+  std::ranges::sort(to.fired, {}, &SimplifyReport::Fired::rule);
+  to.nodes_after = more.nodes_after;
+  to.rounds += more.rounds;
+  to.stop_reason = more.stop_reason;
 }
 
 // Two digits: more would say more than a random input can.
@@ -100,26 +124,47 @@ Checked check_result(const Graph& before, const Graph& after, const OptimizeOpti
   return c;
 }
 
-Graph optimized(const Graph& g, const OptimizeOptions& options, SimplifyReport* report) {
+Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* report) {
+  OptimizeReport unread;
+  OptimizeReport& facts = report ? *report : unread;
   if (options.level == 0) {
-    if (report) *report = {.nodes_before = g.size(), .nodes_after = g.size()};
+    facts.simplified = {.nodes_before = g.size(), .nodes_after = g.size()};
     return g;
   }
-  return simplify(g,
-                  {.enable = options.enable,
-                   .disable = options.disable,
-                   .fold_moves_below = options.fold_moves_below,
-                   .rounds = options.rounds,
-                   .exact = options.accuracy == 0,
-                   .monitor = options.monitor},
-                  report);
+  SimplifyOptions cleaning{.enable = options.enable,
+                           .disable = options.disable,
+                           .fold_moves_below = options.fold_moves_below,
+                           .rounds = options.rounds,
+                           .exact = options.accuracy == 0,
+                           .finish = options.level == 1,
+                           .monitor = options.monitor};
+  auto simplified = [&](const Graph& from) {
+    SimplifyReport once;
+    Graph to = timed(facts, "simplify", [&] { return simplify(from, cleaning, &once); });
+    add(facts.simplified, once);
+    return to;
+  };
+  Graph now = simplified(g);
+  if (options.level == 1) return now;
+  if (options.dump) options.dump("simplify", now);
+  ImproveOptions searching{.saturate = {.enable = options.enable,
+                                        .disable = options.disable,
+                                        .exact = options.accuracy == 0,
+                                        .monitor = options.monitor},
+                           .target = options.target ? *options.target : target_here(),
+                           .seed = options.seed,
+                           .monitor = options.monitor};
+  now = improve(now, searching, &facts.improved.emplace());
+  for (const auto& [name, ms] : facts.improved->phases_ms) facts.phases_ms.emplace_back(name, ms);
+  if (options.dump) options.dump("search", now);
+  cleaning.finish = true;
+  return simplified(now);
 }
 
 Model optimize(const Model& model, const OptimizeOptions& options, OptimizeReport* report) {
   OptimizeReport facts;
   Model out = model;
-  out.graph =
-      timed(facts, "simplify", [&] { return optimized(model.graph, options, &facts.simplified); });
+  out.graph = optimized(model.graph, options, &facts);
   if (options.dump && options.level > 0) options.dump("simplify", out.graph);
   facts.checked =
       timed(facts, "check", [&] { return check_result(model.graph, out.graph, options); });

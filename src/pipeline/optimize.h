@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,18 +11,20 @@
 #include "base/progress.h"
 #include "ir/model.h"
 #include "pipeline/accuracy.h"
+#include "pipeline/improve.h"
 #include "simplify/simplify.h"
 
 namespace emend {
 
 struct OptimizeOptions {
-  int level = 1;                             // 0: nothing; 1: simplify
+  int level = 1;                             // 0: nothing; 1: simplify; 2: search, too
   std::vector<std::string> enable, disable;  // globs over rules and passes
   uint64_t seed = 1;
   double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
   double max_check_operations = kMaxCheckOperations;
   int rounds = 200;                      // of cleaning, at most
   int64_t fold_moves_below = INT64_MAX;  // see SimplifyOptions
+  std::optional<Target> target;          // whose prices decide; none: this machine's
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};
@@ -42,6 +45,7 @@ struct Checked {
 struct OptimizeReport {
   std::vector<std::pair<std::string, double>> phases_ms;  // in the order they ran
   SimplifyReport simplified;
+  std::optional<ImproveReport> improved;  // of the search, where there was one
   Checked checked;
 };
 
@@ -52,6 +56,6 @@ Model optimize(const Model& model, const OptimizeOptions& options = {},
                OptimizeReport* report = nullptr);
 // The changes alone, without the comparison: for other sizes of the same model.
 Graph optimized(const Graph& g, const OptimizeOptions& options = {},
-                SimplifyReport* report = nullptr);
+                OptimizeReport* report = nullptr);
 
 }  // namespace emend

@@ -66,6 +66,12 @@ Result<RightSide::Ref> add_step(RightSide& plan, RightSide::Step step, const Ter
   auto type = infer_type(op_def(step.op), step.attrs, types);
   if (!type) return Failure{type.error()};
   step.type = *type;
+  // What a repeated part says again is there already.
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const RightSide::Step& other = plan.steps[i];
+    if (other.op == step.op && other.attrs == step.attrs && other.args == step.args)
+      return RightSide::Ref{RightSide::Ref::From::step, static_cast<uint32_t>(i)};
+  }
   plan.steps.push_back(std::move(step));
   return RightSide::Ref{RightSide::Ref::From::step, static_cast<uint32_t>(plan.steps.size() - 1)};
 }
@@ -267,21 +273,6 @@ Result<std::vector<RightSide::Ref>> add_items(RightSide& plan, RightSide::Ref tu
   return items;
 }
 
-// Only these items of the starred variables.
-Substitution chosen(const Substitution& all, std::span<const uint32_t> items) {
-  Substitution s = all;
-  auto choose = [&](auto& many) {
-    std::remove_reference_t<decltype(many)> some;
-    for (uint32_t i : items) some.push_back(many[i]);
-    many = std::move(some);
-  };
-  for (Binding& b : s) {
-    if (auto* terms = std::get_if<std::vector<Term>>(&b)) choose(*terms);
-    if (auto* values = std::get_if<std::vector<AttrValue>>(&b)) choose(*values);
-  }
-  return s;
-}
-
 }  // namespace
 
 bool bind_term(const Variables& v, Substitution& s, int variable, int repetition, Term term) {
@@ -392,6 +383,20 @@ bool holds(const Rule& rule, const Substitution& s, const TermFacts& facts) {
     }
   }
   return true;
+}
+
+Substitution chosen(const Substitution& all, std::span<const uint32_t> items) {
+  Substitution s = all;
+  auto choose = [&](auto& many) {
+    std::remove_reference_t<decltype(many)> some;
+    for (uint32_t i : items) some.push_back(many[i]);
+    many = std::move(some);
+  };
+  for (Binding& b : s) {
+    if (auto* terms = std::get_if<std::vector<Term>>(&b)) choose(*terms);
+    if (auto* values = std::get_if<std::vector<AttrValue>>(&b)) choose(*values);
+  }
+  return s;
 }
 
 std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const TermFacts& facts) {

@@ -53,6 +53,7 @@ struct RightSide {
   struct Ref {
     enum class From : uint8_t { matched, step, constant } from = From::matched;
     uint32_t index = 0;  // the term's value, or the place in steps or constants
+    bool operator==(const Ref&) const = default;
   };
   struct Step {
     OpId op;
@@ -93,6 +94,8 @@ struct Group {
   std::vector<uint32_t> items;  // which candidates, two or more
   Substitution substitution;    // theirs
 };
+// Only these candidates.
+Substitution chosen(const Substitution& all, std::span<const uint32_t> items);
 std::vector<Group> groups_of(const Rule& rule, const Substitution& all, const TermFacts& facts);
 
 // Adds a plan's nodes to a container by its own means: how it makes constants and nodes, and what a

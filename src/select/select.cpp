@@ -97,6 +97,7 @@ class Selector {
     decide(0);
     if (added() > room) decide(price_of_a_byte(room));
     for (size_t k = 0; k < groups; ++k) plan_.choices.push_back(chosen(k).candidate);
+    plan_.estimate_s = choice_.cost;
   }
 
  private:

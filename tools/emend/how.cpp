@@ -27,8 +27,8 @@ OptimizeOptions HowOptions::options(const Globals& globals) const {
 }
 
 void add_how_options(CLI::App& command, HowOptions& how) {
-  command.add_option("-O", how.level, "how hard to try: 0 changes nothing, 1 cleans")
-      ->check(CLI::Range(0, 1))
+  command.add_option("-O", how.level, "how hard to try: 0 changes nothing, 1 cleans, 2 searches")
+      ->check(CLI::Range(0, 2))
       ->capture_default_str();
   command
       .add_option("--enable", how.enable, "rules and passes to keep although --disable names them")

@@ -53,6 +53,19 @@ Sizes sizes_of(const onnx::Model& file, const Graph& g) {
   return s;
 }
 
+void print_search(const ImproveReport& r) {
+  std::cout << "search: " << r.saturated.nodes << " e-nodes in " << r.saturated.classes
+            << " classes, " << r.saturated.rounds << " rounds, stopped by "
+            << to_text(r.saturated.stopped) << "; " << r.extractions << " extractions priced\n";
+  for (const auto& f : r.saturated.fired) {
+    if (f.times == 0) continue;
+    std::cout << "  " << std::left << std::setw(34) << f.rule << std::right << std::setw(10)
+              << f.times << '\n';
+  }
+  std::cout << "price of one run, estimated: " << 1e3 * r.before_s << " ms before, "
+            << 1e3 * r.after_s << " ms after\n";
+}
+
 void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& report) {
   auto row = [](const std::string& name, const std::string& a, const std::string& b) {
     std::cout << "  " << std::left << std::setw(28) << printable(name) << std::right
@@ -70,6 +83,7 @@ void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& 
     std::cout << "  " << std::left << std::setw(28) << f.rule << std::right << std::setw(10)
               << f.times << '\n';
   if (report.simplified.fired.empty()) std::cout << "  none\n";
+  if (report.improved) print_search(*report.improved);
   std::cout << "checked against the input: " << printable(report.checked.reason) << '\n';
 }
 
@@ -94,17 +108,27 @@ Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
   j["parameter_bytes_before"] = before.parameter_bytes;
   j["parameter_bytes_after"] = after.parameter_bytes;
   // The names are fixed; what no stage finds out yet is null.
-  for (const char* later :
-       {"cost_before", "cost_after", "measured_before_ms", "measured_after_ms", "enodes"})
-    j[later] = Json();
+  for (const char* later : {"measured_before_ms", "measured_after_ms"}) j[later] = Json();
+  const auto& search = report.improved;
+  j["cost_before"] = search ? Json(1e3 * search->before_s) : Json();
+  j["cost_after"] = search ? Json(1e3 * search->after_s) : Json();
+  j["enodes"] = search ? Json(static_cast<int64_t>(search->saturated.nodes)) : Json();
+  j["iterations"] = search ? Json(static_cast<int64_t>(search->saturated.rounds)) : Json();
   j["fired"] = Json::array();
-  for (const auto& f : report.simplified.fired) {
-    Json fired = Json::object();
-    fired["rule"] = f.rule;
-    fired["times"] = f.times;
-    j["fired"].push(fired);
+  auto fired = [&](const std::string& rule, int64_t times) {
+    Json entry = Json::object();
+    entry["rule"] = rule;
+    entry["times"] = times;
+    j["fired"].push(entry);
+  };
+  for (const auto& f : report.simplified.fired) fired(f.rule, f.times);
+  if (search) {
+    for (const auto& f : search->saturated.fired) {
+      if (f.times) fired(f.rule, static_cast<int64_t>(f.times));
+    }
   }
-  j["stop_reason"] = report.simplified.stop_reason;
+  j["stop_reason"] =
+      search ? std::string(to_text(search->saturated.stopped)) : report.simplified.stop_reason;
   Json verified = Json::object();
   bool ran = report.checked.kind != Checked::Kind::not_run;
   verified["method"] = ran ? "run against double precision" : "none";

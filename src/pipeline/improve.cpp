@@ -1,0 +1,177 @@
+#include "pipeline/improve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+
+#include "extract/search.h"
+#include "fuse/fuse.h"
+#include "ops/build.h"
+#include "ops/table.h"
+#include "pipeline/compile.h"
+#include "pipeline/node_prices.h"
+#include "select/select.h"
+
+namespace emend {
+namespace {
+
+// Programs that differ by less than estimates can tell are not worth a change.
+constexpr double kWorthwhile = 0.995;
+// Weights that are kept twice or padded have a price too small to decide anything else.
+constexpr double kPerByteOfWeights = 1e-16;
+
+template <class Stage>
+auto timed(ImproveReport& report, const std::string& name, const Stage& stage) {
+  auto start = std::chrono::steady_clock::now();
+  auto result = stage();
+  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  for (auto& [known, ms] : report.phases_ms) {
+    if (known == name) {
+      ms += took.count();
+      return result;
+    }
+  }
+  report.phases_ms.emplace_back(name, took.count());
+  return result;
+}
+
+double bytes_of(const Type& t) {
+  double sum = 0;
+  for (const Type& item : t.items) sum += bytes_of(item);
+  if (!t.is_tensor()) return sum;
+  return static_cast<double>(
+      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
+}
+
+// What the outputs need of an e-graph, as an extraction problem.
+struct Priced {
+  ExtractionProblem problem;
+  std::vector<ClassId> classes;  // by class of the problem
+  std::vector<ENodeId> nodes;    // by node of it
+  std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
+
+  Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const {
+    std::unordered_map<uint32_t, ENodeId> chosen;
+    for (size_t c = 0; c < classes.size(); ++c) {
+      if (choice[c] != kNoNode) chosen.emplace(classes[c].value, nodes[choice[c]]);
+    }
+    return g.graph_of([&](ClassId c) { return chosen.at(c.value); });
+  }
+};
+
+Priced priced(const TensorEGraph& g, NodePrices& prices) {
+  constexpr double kKernel = 1e-6;  // seconds: nothing that is fused away costs as much
+  const EGraph& engine = g.engine();
+  Priced out;
+  std::unordered_map<uint32_t, uint32_t> places;
+  auto place = [&](ClassId c) {
+    auto [it, fresh] = places.try_emplace(c.value, static_cast<uint32_t>(out.classes.size()));
+    if (fresh) out.classes.push_back(c);
+    return it->second;
+  };
+  for (ClassId root : g.roots()) out.problem.roots.push_back(place(root));
+  std::sort(out.problem.roots.begin(), out.problem.roots.end());
+  out.problem.roots.erase(std::unique(out.problem.roots.begin(), out.problem.roots.end()),
+                          out.problem.roots.end());
+  for (size_t c = 0; c < out.classes.size(); ++c) {  // grows as children are met
+    ClassId id = out.classes[c];
+    out.problem.add_class();
+    bool nucleus = false;
+    for (ENodeId n : engine.nodes_of(id)) {
+      ENode node = engine.node(n);
+      PricedNode asked{
+          .op = OpId(size_t{node.op}), .attrs = g.attrs(node.attr), .result = g.type(id)};
+      std::vector<uint32_t> children;
+      for (ClassId child : node.children) {
+        asked.operands.push_back(g.type(engine.find(child)));
+        asked.weights.push_back(g.weight_only(engine.find(child)));
+        children.push_back(place(engine.find(child)));
+      }
+      bool given = asked.op == kInputOp || asked.op == kConstantOp;
+      double price = g.weight_only(id) ? (given ? 0 : kPerByteOfWeights * bytes_of(asked.result))
+                                       : prices(asked);
+      nucleus |= price > kKernel;
+      out.problem.add_node(price, children);
+      out.nodes.push_back(n);
+    }
+    if (nucleus) out.nuclei.push_back(static_cast<uint32_t>(c));
+  }
+  return out;
+}
+
+// The program with stand-ins for what would be computed ahead of time: prices ask for types only.
+Graph without_weight_work(const Graph& g) {
+  GraphBuilder b;
+  IdVec<NodeId, char> weights(g.size(), 0);
+  IdVec<NodeId, NodeId> made(g.size());
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    if (n.op == kInputOp) continue;
+    const OpDef& def = op_def(n);
+    weights[id] = n.op == kConstantOp ||
+                  (def.kind != Kind::opaque && def.kind != Kind::random && !n.args.empty() &&
+                   std::ranges::all_of(n.args, [&](NodeId a) { return weights[a] != 0; }));
+  }
+  for (const GraphInput& i : g.inputs) made[i.node] = b.input(i.name, g.types[i.node], i.donated);
+  auto get = [&](NodeId id) {
+    if (made[id].valid()) return made[id];
+    if (g.is_constant(id)) return made[id] = b.constant(g.constant(id));
+    return made[id] = b.constant(Tensor::zeros(g.types[id].dtype, g.types[id].shape));
+  };
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    if (n.op == kInputOp || (weights[id] && g.types[id].is_tensor())) continue;
+    std::vector<NodeId> args;
+    for (NodeId a : n.args) args.push_back(get(a));
+    made[id] = b.try_op(n.op, args, n.attrs).value_or_throw();
+  }
+  for (const GraphOutput& o : g.outputs) b.output(o.name, get(o.node));
+  return std::move(b).build();
+}
+
+}  // namespace
+
+double price_of_program(const Graph& g, const Target& target, double error) {
+  Graph plain = decomposed(without_weight_work(g));
+  const Catalogue& catalogue = catalogue_here();
+  Partition partition = fuse(plain, {.target = target, .catalogue = &catalogue});
+  size_t steps = partition.groups.size();
+  Plan plan = select(plain, std::move(partition), catalogue, target, {.error = error});
+  return plan.estimate_s + static_cast<double>(steps) * target.launch_s;
+}
+
+Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* report) {
+  ImproveReport facts;
+  auto egraph =
+      timed(facts, "saturate", [&] { return saturate(g, options.saturate, &facts.saturated); });
+  NodePrices prices(catalogue_here(), options.target, options.error);
+  Priced problem = timed(facts, "price", [&] { return priced(*egraph, prices); });
+  auto found = timed(facts, "extract", [&] {
+    validate(problem.problem);
+    return search(problem.problem, {.seed = options.seed,
+                                    .keep = options.kept,
+                                    .tell_apart_by = problem.nuclei,
+                                    .monitor = options.monitor.silent()});
+  });
+  auto program_price = [&](const Graph& program) {
+    return timed(facts, "back end",
+                 [&] { return price_of_program(program, options.target, options.error); });
+  };
+  facts.before_s = facts.after_s = program_price(g);
+  Graph best = g;
+  for (const FoundSolution& s : found) {
+    if (options.monitor.stop_requested()) break;
+    Graph candidate = problem.graph_of(*egraph, s.choice);
+    double seconds = program_price(candidate);
+    ++facts.extractions;
+    if (seconds >= kWorthwhile * facts.after_s) continue;
+    facts.after_s = seconds;
+    best = std::move(candidate);
+  }
+  if (report) *report = std::move(facts);
+  return best;
+}
+
+}  // namespace emend

@@ -1,0 +1,37 @@
+// The search: all programs that the rules make equal to this one are put into one e-graph, the
+// cheapest ones are taken out of it, and the back end (fuse, select) says what each really costs. A
+// program is replaced only by one that it prices lower.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "saturate/saturate.h"
+
+namespace emend {
+
+struct ImproveOptions {
+  SaturateOptions saturate;
+  Target target;        // whose prices decide
+  double error = 1e-5;  // of kernels that are counted on, see Candidate::error
+  int kept = 4;         // different extractions that the back end prices
+  int rounds = 2;       // of extracting, pricing and learning from that
+  uint64_t seed = 1;
+  Monitor monitor = {};
+};
+
+struct ImproveReport {
+  SaturateReport saturated;
+  double before_s = 0, after_s = 0;  // price of one run, by the back end's estimates
+  int extractions = 0;               // priced by it
+  std::vector<std::pair<std::string, double>> phases_ms;
+};
+
+Graph improve(const Graph& g, const ImproveOptions& options = {}, ImproveReport* report = nullptr);
+
+// Seconds of one run, as fuse and select estimate them.
+double price_of_program(const Graph& g, const Target& target, double error);
+
+}  // namespace emend

@@ -1,0 +1,88 @@
+#include "pipeline/node_prices.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "fuse/fuse.h"
+#include "kernels/group.h"
+#include "ops/build.h"
+#include "ops/table.h"
+#include "select/select.h"
+
+namespace emend {
+namespace {
+
+// So that of two programs of equal price the shorter one is taken.
+constexpr double kPerNode = 1e-9;
+// The share of moves that no neighbour takes in: products read transposed operands, concatenations
+// are written in place, loops read slices where they lie.
+constexpr double kMoved = 0.5;
+
+double bytes_of(const Type& t) {
+  double sum = 0;
+  for (const Type& item : t.items) sum += bytes_of(item);
+  if (!t.is_tensor()) return sum;
+  return static_cast<double>(
+      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
+}
+
+uint64_t key_of(const PricedNode& n) {
+  uint64_t h = hash_mix(n.op.value, n.attrs.hash());
+  for (size_t i = 0; i < n.operands.size(); ++i)
+    h = hash_mix(hash_mix(h, n.weights[i]), hash_text(to_text(n.operands[i])));
+  return h;
+}
+
+}  // namespace
+
+double NodePrices::operator()(const PricedNode& n) {
+  const OpDef& def = op_def(n.op);
+  if (def.kind == Kind::structure || std::ranges::all_of(n.weights, [](bool w) { return w; }))
+    return 0;
+  double read = 0, largest = 0;
+  for (const Type& t : n.operands) {
+    read += bytes_of(t);
+    largest = std::max(largest, bytes_of(t));
+  }
+  double written = bytes_of(n.result);
+  if (def.kind == Kind::elementwise)
+    return kPerNode + (read - std::min(largest, written)) / target_.bandwidth;
+  if (def.kind == Kind::movement) {
+    bool renames = n.operands.size() == 1 && def.name == "reshape";
+    return kPerNode + (renames ? 0 : kMoved * std::min(read, written) / target_.bandwidth);
+  }
+  auto [it, fresh] = known_.try_emplace(key_of(n));
+  if (fresh) it->second = nucleus(n);
+  return it->second;
+}
+
+double NodePrices::nucleus(const PricedNode& n) const {
+  GraphBuilder b;
+  std::vector<NodeId> args;
+  for (size_t i = 0; i < n.operands.size(); ++i)
+    args.push_back(b.input(str("x", i), n.operands[i]));
+  b.output("y", b.try_op(n.op, args, n.attrs).value_or_throw());
+  Graph plain = decomposed(std::move(b).build());
+  Partition partition = fuse(plain, {.target = target_, .catalogue = &catalogue_});
+  double seconds = 0;
+  for (const NodeGroup& group : partition.groups) {
+    double alone = target_.launch_s;
+    for (NodeId s : group.stores) alone += bytes_of(plain.type(s)) / target_.bandwidth;
+    if (group.host) {
+      seconds += alone;
+      continue;
+    }
+    Outline o = outlined(plain, group);
+    std::vector<bool> constant;
+    for (NodeId load : o.loads) {
+      NodeId s = storage_of(plain, load);
+      constant.push_back(
+          plain.nodes[s].op == kInputOp &&
+          n.weights[static_cast<size_t>(plain.nodes[s].attrs.get<int64_t>("index"))]);
+    }
+    seconds += cheapest(o.graph, constant, catalogue_, target_, error_).value_or(alone);
+  }
+  return seconds;
+}
+
+}  // namespace emend

@@ -1,0 +1,353 @@
+#include "saturate/saturate.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "ops/table.h"
+
+namespace emend {
+namespace {
+
+bool enabled(const SaturateOptions& o, std::string_view name) {
+  auto named = [&](const std::vector<std::string>& globs) {
+    return std::ranges::any_of(globs, [&](const std::string& g) { return glob_match(g, name); });
+  };
+  return !named(o.disable) || named(o.enable);
+}
+
+// (f ?x ?y) = (f ?y ?x)
+bool swaps_operands(const Rule& r) {
+  auto of_two = [](const Pattern& p) {
+    return p.kind == Pattern::Kind::node && p.variable < 0 && op_def(p.op).has(commutative) &&
+           p.args.size() == 2 && p.args[0].kind == Pattern::Kind::variable &&
+           p.args[1].kind == Pattern::Kind::variable;
+  };
+  return of_two(r.lhs) && of_two(r.rhs) && r.lhs.op == r.rhs.op &&
+         r.lhs.args[0].variable == r.rhs.args[1].variable &&
+         r.lhs.args[1].variable == r.rhs.args[0].variable;
+}
+
+// Each rule in each direction in which it is used. Composites that a file format wants are formed
+// after the search.
+std::vector<Rule> directions(const SaturateOptions& o) {
+  std::vector<Rule> out;
+  for (const Rule& r : o.rules.empty() ? all_rules() : o.rules) {
+    if (r.use == Use::finish || !enabled(o, r.name)) continue;
+    if (swaps_operands(r)) continue;  // commutative operators have no order here
+    if (o.exact && r.numerics != Numerics::exact) continue;
+    if (r.lhs.kind == Pattern::Kind::node || r.several_roots()) out.push_back(r);
+    if (r.both && r.rhs.kind == Pattern::Kind::node) out.push_back(reversed(r));
+  }
+  return out;
+}
+
+// Says of attributes whether a pattern may take them; remembers, for any number of threads.
+class AttrFilter {
+ public:
+  AttrFilter(const TensorEGraph& g, const Rule& rule, const Pattern& p)
+      : g_(g), rule_(rule), pattern_(p), known_(std::make_shared<Known>()) {}
+
+  // Does it ever refuse?
+  static bool needed(const Pattern& p) {
+    if (p.variable >= 0) return false;
+    auto literal = [](const auto& a) { return a.second.kind == AttrExpr::Kind::literal; };
+    return std::ranges::any_of(p.attrs, literal) ||
+           (p.whole < 0 && p.attrs.size() < op_def(p.op).attrs.size());
+  }
+
+  bool operator()(uint32_t attr) const {
+    if (attr >= kRemembered) return takes(attr);
+    std::atomic<uint8_t>& known = (*known_)[attr];
+    uint8_t answer = known.load(std::memory_order_relaxed);
+    if (!answer) known.store(answer = takes(attr) ? 2 : 1, std::memory_order_relaxed);
+    return answer == 2;
+  }
+
+ private:
+  static constexpr uint32_t kRemembered = 4096;
+  using Known = std::array<std::atomic<uint8_t>, kRemembered>;
+
+  bool takes(uint32_t attr) const {
+    Substitution s(rule_.variables.names.size());
+    return bind_attrs(rule_.variables, pattern_, g_.attrs(attr), -1, s);
+  }
+
+  const TensorEGraph& g_;
+  const Rule& rule_;
+  const Pattern& pattern_;
+  std::shared_ptr<Known> known_;
+};
+
+// By pattern: all ways to meet a rule share them.
+using AttrFilters = std::map<const Pattern*, AttrFilter>;
+
+Query query_of(const TensorEGraph& g, const Rule& rule, const FlatPattern& flat,
+               AttrFilters& filters) {
+  Query q;
+  q.slots = static_cast<uint32_t>(flat.slots.size());
+  q.slot_filters.resize(flat.slots.size());
+  for (size_t i = 0; i < flat.slots.size(); ++i) {
+    if (!flat.slots[i].number) continue;
+    q.slot_filters[i] = [&g, number = *flat.slots[i].number](ClassId c) {
+      const Tensor* value = g.constant(c);
+      return value && is_number(*value, number);
+    };
+  }
+  for (const FlatPattern::Atom& a : flat.atoms) {
+    QueryAtom atom{.op = a.op.value, .result = static_cast<uint32_t>(a.result)};
+    // What depends on no input costs nothing however it is written.
+    q.slot_filters[atom.result] = [&g](ClassId c) { return !g.weight_only(c); };
+    for (int slot : a.operands) atom.children.push_back(static_cast<uint32_t>(slot));
+    if (AttrFilter::needed(*a.pattern))
+      atom.attr_filter =
+          filters.try_emplace(a.pattern, AttrFilter(g, rule, *a.pattern)).first->second;
+    q.atoms.push_back(std::move(atom));
+  }
+  return q;
+}
+
+// One rule at the rows that were found for it.
+class Application {
+ public:
+  Application(TensorEGraph& g, const Rule& rule, const FlatPattern& flat)
+      : g_(g), rule_(rule), flat_(flat), facts_(g.facts()) {}
+
+  static constexpr size_t kMostMerged = 32;
+  // Of which rules the firings merge groups.
+  using Mergers = std::set<uint32_t>;
+
+  size_t apply_each(RuleId id, const Rows& rows) {
+    size_t changed = 0;
+    for (size_t i = 0; i < rows.size() && g_.engine().full() == Full::no; ++i) {
+      auto s = bound(rows, i);
+      if (!s) continue;
+      std::vector<ClassId> roots;
+      for (int slot : flat_.roots) roots.push_back(rows.classes(i)[static_cast<size_t>(slot)]);
+      std::vector<ENodeId> matched(rows.nodes(i).begin(), rows.nodes(i).end());
+      changed += apply_at(id, *s, roots, matched);
+    }
+    return changed;
+  }
+
+  // Rows are those of single items, all of them; groups are those that share everything else.
+  size_t apply_groups(RuleId id, const Rows& rows, const Mergers& mergers,
+                      std::set<std::vector<uint32_t>>& done) {
+    struct Candidates {
+      Substitution all;
+      std::vector<ClassId> roots;
+      std::vector<std::vector<ENodeId>> matched;
+    };
+    std::vector<Candidates> groups;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      // What was merged is not merged again with its own parts.
+      if (std::ranges::any_of(rows.nodes(i), [&](ENodeId n) { return made_by(n, mergers); }))
+        continue;
+      auto s = bound(rows, i);
+      if (!s) continue;
+      ClassId root = g_.engine().find(rows.classes(i)[static_cast<size_t>(flat_.roots[0])]);
+      auto it =
+          std::ranges::find_if(groups, [&](const Candidates& c) { return shares(c.all, *s); });
+      if (it == groups.end()) it = groups.insert(groups.end(), {*s, {}, {}});
+      if (std::ranges::find(it->roots, root) != it->roots.end()) continue;  // said otherwise before
+      if (!it->roots.empty()) append(it->all, *s);
+      it->roots.push_back(root);
+      it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
+    }
+    size_t changed = 0;
+    std::vector<uint32_t> depths = groups.empty() ? std::vector<uint32_t>() : g_.depths();
+    for (const Candidates& c : groups) {
+      for (const Group& alike : groups_of(rule_, c.all, facts_)) {
+        // Of different depths, one may well need the other: what merges both cannot be computed.
+        std::map<uint32_t, std::vector<uint32_t>> levels;
+        for (uint32_t item : alike.items) levels[depths[c.roots[item].value]].push_back(item);
+        for (const auto& [depth, items] : levels) {
+          if (g_.engine().full() != Full::no) return changed;
+          if (items.size() < 2 || items.size() > kMostMerged) continue;
+          std::vector<ClassId> roots;
+          std::vector<ENodeId> matched;
+          std::vector<uint32_t> key;
+          for (uint32_t item : items) {
+            roots.push_back(c.roots[item]);
+            key.push_back(c.roots[item].value);
+            matched.insert(matched.end(), c.matched[item].begin(), c.matched[item].end());
+          }
+          if (done.insert(key).second)
+            changed += apply_at(id, chosen(c.all, items), roots, matched);
+        }
+      }
+    }
+    return changed;
+  }
+
+ private:
+  bool made_by(ENodeId n, const Mergers& rules) const {
+    const Provenance& p = g_.engine().provenance();
+    return p.maker(n).valid() && rules.count(p.firing(p.maker(n)).rule.value);
+  }
+
+  std::optional<Substitution> bound(const Rows& rows, size_t row) const {
+    const Variables& v = rule_.variables;
+    Substitution s(v.names.size());
+    for (size_t i = 0; i < flat_.slots.size(); ++i) {
+      const FlatPattern::Slot& slot = flat_.slots[i];
+      if (slot.variable < 0) continue;
+      Term term(size_t{g_.engine().find(rows.classes(row)[i]).value});
+      if (!bind_term(v, s, slot.variable, slot.repetition, term)) return std::nullopt;
+    }
+    for (size_t i = 0; i < flat_.atoms.size(); ++i) {
+      const FlatPattern::Atom& a = flat_.atoms[i];
+      Attrs attrs = g_.attrs(g_.engine().node(rows.nodes(row)[i]).attr);
+      bool fits = a.pattern->variable >= 0 ? bind_op(s, a.pattern->variable, {a.op, attrs})
+                                           : bind_attrs(v, *a.pattern, attrs, a.repetition, s);
+      if (!fits) return std::nullopt;
+    }
+    return s;
+  }
+
+  bool shares(const Substitution& a, const Substitution& b) const {
+    for (size_t v = 0; v < a.size(); ++v) {
+      if (!rule_.variables.starred(static_cast<int>(v)) && !(a[v] == b[v])) return false;
+    }
+    return true;
+  }
+
+  static void append(Substitution& all, const Substitution& one) {
+    for (size_t v = 0; v < all.size(); ++v) {
+      if (auto* terms = std::get_if<std::vector<Term>>(&all[v]))
+        terms->push_back(std::get<std::vector<Term>>(one[v])[0]);
+      if (auto* values = std::get_if<std::vector<AttrValue>>(&all[v]))
+        values->push_back(std::get<std::vector<AttrValue>>(one[v])[0]);
+    }
+  }
+
+  bool apply_at(RuleId id, const Substitution& s, std::span<const ClassId> roots,
+                std::span<const ENodeId> matched) {
+    EGraph& engine = g_.engine();
+    std::vector<Type> types;
+    for (ClassId c : roots) types.push_back(g_.type(engine.find(c)));
+    auto plan = apply(rule_, s, facts_, types);
+    if (!plan) return false;
+    size_t ids = engine.ids(), unions = engine.union_count();
+    engine.begin_firing(id, matched);
+    std::vector<ClassId> made = g_.add(*plan);
+    for (size_t i = 0; i < made.size(); ++i) engine.unite(roots[i], made[i]);
+    engine.end_firing();
+    return engine.ids() != ids || engine.union_count() != unions;
+  }
+
+  TensorEGraph& g_;
+  const Rule& rule_;
+  const FlatPattern& flat_;
+  TermFacts facts_;
+};
+
+class Saturation {
+ public:
+  Saturation(TensorEGraph& g, const SaturateOptions& options)
+      : g_(g), options_(options), rules_(directions(options)), flat_(rules_.size()) {}
+
+  StopReason run(SaturateReport& report) {
+    StopReason stopped = StopReason::saturated;
+    for (report.rounds = 0;; ++report.rounds) {
+      if (options_.monitor.stop_requested()) return StopReason::interrupted;
+      if (report.rounds == options_.rounds) return StopReason::iterations;
+      bool rewrites = learn_rules();
+      RunnerReport round = runner_.run(
+          g_.engine(),
+          {.limits = {.iterations = 1, .nodes = options_.nodes, .bytes = options_.bytes},
+           .back_off = options_.back_off,
+           .monitor = options_.monitor.silent()});
+      count(round);
+      options_.monitor.tell({"saturate", static_cast<int64_t>(report.rounds),
+                             static_cast<int64_t>(options_.rounds),
+                             static_cast<double>(g_.engine().node_count()), "nodes"});
+      stopped = round.stopped;
+      if (stopped != StopReason::iterations && stopped != StopReason::saturated) return stopped;
+      bool folded = g_.fold();
+      if (stopped == StopReason::saturated && !folded && !rewrites) return stopped;
+    }
+  }
+
+  // By the name of the rule.
+  std::map<std::string, SaturateReport::Fired> fired;
+
+ private:
+  // Rules as queries for all that the e-graph can meet by now; true if there are new ones.
+  bool learn_rules() {
+    Vocabulary vocabulary = g_.vocabulary();
+    if (vocabulary == vocabulary_) return false;
+    vocabulary_ = vocabulary;
+    bool any = false;
+    for (size_t r = 0; r < rules_.size(); ++r) {
+      for (FlatPattern& flat : flatten(rules_[r].lhs, rules_[r].variables, vocabulary_)) {
+        auto& known = flat_[r];
+        bool fresh = std::ranges::none_of(known, [&](const auto& k) { return *k == flat; });
+        if (!fresh) continue;
+        known.push_back(std::make_unique<FlatPattern>(std::move(flat)));
+        runner_.add(rewrite(rules_[r], *known.back()));
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  Rewrite rewrite(const Rule& rule, const FlatPattern& flat) {
+    Rewrite out{.name = rule.name, .query = query_of(g_, rule, flat, filters_), .apply = {}};
+    if (!rule.merges_group()) {
+      out.apply = [this, &rule, &flat](EGraph&, RuleId id, const Rows& rows) {
+        return Application(g_, rule, flat).apply_each(id, rows);
+      };
+      return out;
+    }
+    mergers_.insert(static_cast<uint32_t>(runner_.rewrites().size()));
+    auto done = std::make_shared<std::set<std::vector<uint32_t>>>();
+    out.apply = [this, &rule, &flat, done, query = out.query](EGraph& g, RuleId id, const Rows&) {
+      return Application(g_, rule, flat).apply_groups(id, search(g, query), mergers_, *done);
+    };
+    return out;
+  }
+
+  void count(const RunnerReport& round) {
+    for (const RuleReport& r : round.rules) {
+      auto& f = fired[r.name];
+      f.rule = r.name;
+      f.matches += r.matches;
+      f.times += r.applied;
+      f.seconds += r.search_seconds + r.apply_seconds;
+    }
+  }
+
+  TensorEGraph& g_;
+  const SaturateOptions& options_;
+  std::vector<Rule> rules_;
+  std::vector<std::vector<std::unique_ptr<FlatPattern>>> flat_;  // by rule; rewrites refer to them
+  Vocabulary vocabulary_;
+  AttrFilters filters_;
+  Application::Mergers mergers_;
+  Runner runner_{{}};
+};
+
+}  // namespace
+
+std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& options,
+                                       SaturateReport* report) {
+  auto start = std::chrono::steady_clock::now();
+  auto egraph = std::make_unique<TensorEGraph>(g);
+  Saturation saturation(*egraph, options);
+  SaturateReport facts;
+  facts.stopped = saturation.run(facts);
+  facts.nodes = egraph->engine().node_count();
+  facts.classes = egraph->engine().class_count();
+  for (auto& [name, f] : saturation.fired) {
+    if (f.matches > 0) facts.fired.push_back(f);
+  }
+  facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (report) *report = std::move(facts);
+  return egraph;
+}
+
+}  // namespace emend

@@ -1,0 +1,45 @@
+// Equality saturation of a tensor program: all rules at once, wherever they match, until nothing is
+// new or a limit is met (TENSAT's exploration). The result holds every program that was found, all
+// equal; which of them is best is decided by extraction.
+//
+// Limits count nodes, rounds and bytes, so that equal inputs give equal results.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "egraph/run.h"
+#include "saturate/tensor_egraph.h"
+
+namespace emend {
+
+struct SaturateOptions {
+  std::vector<Rule> rules;  // none: all_rules()
+  // Globs over the names of rules. What `disable` names is off unless `enable` names it too.
+  std::vector<std::string> enable, disable;
+  bool exact = false;  // only rules that keep every bit
+  size_t nodes = 10000;
+  size_t rounds = 12;
+  size_t bytes = size_t{1} << 30;
+  BackOff back_off;
+  Monitor monitor = {};
+};
+
+struct SaturateReport {
+  struct Fired {
+    std::string rule;
+    size_t matches = 0, times = 0;  // found; those that changed something
+    double seconds = 0;
+  };
+  std::vector<Fired> fired;  // rules that matched, by name
+  size_t rounds = 0, nodes = 0, classes = 0;
+  StopReason stopped = StopReason::saturated;
+  double seconds = 0;
+};
+
+std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& options = {},
+                                       SaturateReport* report = nullptr);
+
+}  // namespace emend

@@ -1,0 +1,88 @@
+// Tensor programs in an e-graph: the generic engine with what is known of every class. All members
+// of a class have one type and one value. Attributes are interned; inputs and constants are nodes
+// without operands. What is known (an analysis in the literature's word): the type, the value where
+// it is a constant, and whether it depends on any input of the program.
+//
+// Nodes of operators without a meaning here (opaque) are never taken for equal ones.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "egraph/egraph.h"
+#include "ir/graph.h"
+#include "ops/fold.h"
+#include "rules/instance.h"
+#include "saturate/flatten.h"
+
+namespace emend {
+
+class TensorEGraph {
+ public:
+  // Holds a program; limits count from there on.
+  explicit TensorEGraph(const Graph& g);
+  // The engine calls back: it stays where it was made.
+  TensorEGraph(const TensorEGraph&) = delete;
+  TensorEGraph& operator=(const TensorEGraph&) = delete;
+
+  EGraph& engine() { return engine_; }
+  const EGraph& engine() const { return engine_; }
+
+  // Not valid where a limit was met.
+  ClassId add(OpId op, Attrs attrs, std::span<const ClassId> operands, const Type& type);
+  ClassId add_constant(const Tensor& value);
+  // All of a plan's nodes; one class per result, none where a limit was met.
+  std::vector<ClassId> add(const RightSide& plan);
+  // Small values that can be computed become constants; true if there were any.
+  bool fold();
+
+  const Type& type(ClassId c) const { return types_[facts_[c.value].type]; }
+  const Tensor* constant(ClassId c) const;
+  bool weight_only(ClassId c) const { return facts_[c.value].weight_only; }
+  Attrs attrs(uint32_t id) const { return attrs_[id]; }
+  TermFacts facts() const;
+
+  // Classes of the program's outputs, in their order.
+  std::vector<ClassId> roots() const;
+  // Of every class by id: of the least deep term that it has, how deep.
+  std::vector<uint32_t> depths() const;
+  // Of what depends on inputs: the rest costs nothing however it is written.
+  Vocabulary vocabulary() const;
+
+  // The program in which every class that is needed is computed by the node that was chosen.
+  Graph graph_of(const std::function<ENodeId(ClassId)>& chosen) const;
+
+ private:
+  struct ClassFacts {
+    uint32_t type = 0;
+    int32_t constant = -1;  // in constants_
+    bool weight_only = false;
+  };
+  uint32_t id_of(Attrs attrs);
+  uint32_t id_of(const Type& type);
+  ClassFacts facts_of_node(ENodeId n) const;
+  void make(ENodeId n);
+  void merge(ClassId kept, ClassId gone);
+
+  EGraph engine_;
+  std::vector<GraphInput> inputs_;
+  std::vector<Type> input_types_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<ClassId> roots_;
+  std::vector<Attrs> attrs_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> attr_ids_;
+  std::vector<Type> types_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> type_ids_;
+  std::vector<Tensor> constants_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> constant_ids_;
+  ConstantIndex index_;
+  std::vector<ClassFacts> facts_;                    // by class, what its id says now
+  std::unordered_map<uint32_t, std::string> names_;  // of nodes of the program
+  uint32_t pending_type_ = 0;                        // of the node that is being added
+  uint32_t fresh_ = 0;                               // ids from here on were not yet made
+  std::vector<ENodeId> foldable_;
+};
+
+}  // namespace emend

@@ -1,0 +1,82 @@
+#include "saturate/saturate.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/table.h"
+#include "text/text.h"
+
+namespace emend {
+namespace {
+
+// Are these the same class?
+bool joined(const TensorEGraph& g) {
+  auto roots = g.roots();
+  return roots.size() == 2 && roots[0] == roots[1];
+}
+
+SaturateOptions only(std::vector<std::string> rules) {
+  return {.enable = std::move(rules), .disable = {"*"}};
+}
+
+}  // namespace
+
+TEST(Flatten, OperandsThatCommuteAreMetInEitherOrder) {
+  Rule r = rule("r", "(add (mul ?x ?y) 1)", "(add 1 (mul ?x ?y))");
+  Vocabulary words{{op_named("add"), {2}}, {op_named("mul"), {2}}};
+  EXPECT_EQ(flatten(r.lhs, r.variables, words).size(), 4u);
+  words.erase(op_named("mul"));
+  EXPECT_TRUE(flatten(r.lhs, r.variables, words).empty());
+}
+
+TEST(Flatten, RepeatedPartsTakeTheNumbersThatOccur) {
+  Rule r = rule("r", "(concat[?a] (relu ?x*)...)", "(relu (concat[?a] ?x*...))");
+  Vocabulary words{{op_named("concat"), {2, 3}}, {op_named("relu"), {1}}};
+  auto flat = flatten(r.lhs, r.variables, words);
+  ASSERT_EQ(flat.size(), 2u);
+  EXPECT_EQ(flat[0].atoms.size(), 3u);
+  EXPECT_EQ(flat[1].atoms.size(), 4u);
+}
+
+TEST(Flatten, OperatorVariablesStandForOneOperatorAtATime) {
+  Rule r = rule("r", "(?f:unary (reshape[?a] ?x))", "(reshape[?a] (?f ?x))");
+  Vocabulary words{{op_named("relu"), {1}}, {op_named("exp"), {1}}, {op_named("reshape"), {1}}};
+  EXPECT_EQ(flatten(r.lhs, r.variables, words).size(), 2u);
+}
+
+TEST(Saturate, EqualProgramsBecomeOneClass) {
+  Graph g = parse_graph(
+      "graph(a: f32[4,5], b: f32[5,6], c: f32[6,7]) {\n"
+      "  return matmul(matmul(a, b), c), matmul(a, matmul(b, c))\n}\n");
+  EXPECT_FALSE(joined(*saturate(g, only({}))));
+  EXPECT_TRUE(joined(*saturate(g, only({"matmul-associates"}))));
+  EXPECT_EQ(saturate(g, only({"matmul-associates"}))->engine().faults(),
+            std::vector<std::string>());
+}
+
+TEST(Saturate, GroupsAreMergedWhole) {
+  Graph g = parse_graph(
+      "graph(x: f32[4,5], u: f32[5,2], v: f32[5,3], w: f32[5,4]) {\n"
+      "  return matmul(x, u), matmul(x, v), matmul(x, w)\n}\n");
+  SaturateReport report;
+  auto egraph = saturate(g, only({"merge-matmuls-left"}), &report);
+  EXPECT_EQ(report.stopped, StopReason::saturated);
+  ASSERT_EQ(report.fired.size(), 1u);
+  EXPECT_EQ(report.fired[0].times, 1u);
+  // One product more, of all three, and what was merged is not merged again.
+  EXPECT_EQ(egraph->vocabulary().at(op_named("concat")), std::set<size_t>{3});
+}
+
+TEST(Saturate, NodeLimitEndsItWithoutLosingAnything) {
+  Graph g = parse_graph(
+      "graph(a: f32[4], b: f32[4], c: f32[4], d: f32[4], e: f32[4], f: f32[4]) {\n"
+      "  return add(a, add(b, add(c, add(d, add(e, f)))))\n}\n");
+  SaturateOptions options = only({"add-associates"});
+  options.nodes = 40;
+  SaturateReport report;
+  auto egraph = saturate(g, options, &report);
+  EXPECT_EQ(report.stopped, StopReason::nodes);
+  EXPECT_LE(report.nodes, 40u);
+  EXPECT_EQ(egraph->engine().faults(), std::vector<std::string>());
+}
+
+}  // namespace emend
