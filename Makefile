@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench bench-kernels bench-quantized bench-memory install asan format check-format clean help
+.PHONY: build demo test bench bench-kernels bench-quantized bench-memory bench-egraph install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -39,6 +39,12 @@ bench-quantized: build  ## race models in eight bits against onnxruntime and ope
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)
+
+bench-egraph:  ## race the e-graph against egglog on the math benchmark (some: ARGS="8 9"; ARGS=--help)
+	@tools/setup.sh bench
+	@cmake --preset dev > /dev/null
+	@cmake --build build --target bench_egraph
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/egraph.py $(ARGS)
 
 install: build  ## install the command, the header and the CMake package below PREFIX
 	@cmake --build build --target emend_library

@@ -7,7 +7,7 @@
 //   g.unite(x, y);
 //   g.rebuild();            // congruence holds again
 //
-// Nodes and classes share one space of ids (decision 0024). A class may be named by any of its
+// Nodes and classes share one space of ids (decision 0027). A class may be named by any of its
 // nodes, dead ones too; find() gives the name all share, its smallest id. Nodes are never removed:
 // one that becomes a copy of another by congruence is *dead*, which means that its class has the
 // other. Between rebuilds, find() is exact as to what was united, and congruence may lag behind.
