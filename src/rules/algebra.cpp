@@ -17,7 +17,7 @@ std::vector<Rule> algebra_rules() {
       always("div-one",    "(div ?x 1)",           "?x"),
       always("pow-one",    "(pow ?x 1)",           "?x"),
       always("neg-neg",    "(neg (neg ?x))",       "?x"),
-      always("abs-neg",    "(abs (neg ?x))",       "(abs ?x)"),
+      always("abs-neg",    "(abs (neg ?x))",       "(abs ?x)", {"(floating ?x)"}),
       always("add-neg",    "(add ?x (neg ?y))",    "(sub ?x ?y)", {}, "x:[a,b] y:~[a,b]"),
       always("sub-neg",    "(sub ?x (neg ?y))",    "(add ?x ?y)", {}, "x:[a,b] y:~[a,b]"),
       always("neg-sub",    "(neg (sub ?x ?y))",    "(sub ?y ?x)", {}, "x:[a,b] y:~[a,b]"),
@@ -38,15 +38,15 @@ std::vector<Rule> algebra_rules() {
       reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
 
       // What exporters spell out, in the orders they do.
-      reassociating(always("gelu-half-last",      "(mul (mul ?x " + erf + ") 0.5)",     "(gelu ?x)")),
-      reassociating(always("gelu-half-first",     "(mul (mul ?x 0.5) " + erf + ")",     "(gelu ?x)")),
-      reassociating(always("gelu-half-inside",    "(mul ?x (mul " + erf + " 0.5))",     "(gelu ?x)")),
-      reassociating(always("gelu-mul-half-last",  "(mul (mul ?x " + erf_mul + ") 0.5)", "(gelu ?x)")),
-      reassociating(always("gelu-mul-half-first", "(mul (mul ?x 0.5) " + erf_mul + ")", "(gelu ?x)")),
-      reassociating(always("gelu-mul-half-inside", "(mul ?x (mul " + erf_mul + " 0.5))", "(gelu ?x)")),
-      reassociating(always("gelu-tanh-half-first", "(mul (mul ?x 0.5) " + tanh + ")",   "(gelu_tanh ?x)")),
-      reassociating(always("gelu-tanh-half-last",  "(mul (mul ?x " + tanh + ") 0.5)",   "(gelu_tanh ?x)")),
-      reassociating(always("gelu-tanh-half-inside", "(mul ?x (mul " + tanh + " 0.5))",  "(gelu_tanh ?x)")),
+      reassociating(always("gelu-half-last",      "(mul (mul ?x " + erf + ") 0.5)",     "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-half-first",     "(mul (mul ?x 0.5) " + erf + ")",     "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-half-inside",    "(mul ?x (mul " + erf + " 0.5))",     "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-mul-half-last",  "(mul (mul ?x " + erf_mul + ") 0.5)", "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-mul-half-first", "(mul (mul ?x 0.5) " + erf_mul + ")", "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-mul-half-inside", "(mul ?x (mul " + erf_mul + " 0.5))", "(gelu ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-tanh-half-first", "(mul (mul ?x 0.5) " + tanh + ")",   "(gelu_tanh ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-tanh-half-last",  "(mul (mul ?x " + tanh + ") 0.5)",   "(gelu_tanh ?x)", {"(floating ?x)"})),
+      reassociating(always("gelu-tanh-half-inside", "(mul ?x (mul " + tanh + " 0.5))",  "(gelu_tanh ?x)", {"(floating ?x)"})),
 
       // Common factors, divisors, signs. That (x y) / y is x is not among them: y may be zero.
       reassociating(both("factor-one",   "(add (mul ?x ?y) ?x)", "(mul ?x (add ?y 1))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]")),
@@ -70,7 +70,7 @@ std::vector<Rule> algebra_rules() {
       both("max-negs", "(max (neg ?x) (neg ?y))", "(neg (min ?x ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]"),
       reassociating(both("relu-neg", "(sub ?x (relu ?x))", "(min ?x 0)", {"(floating ?x)"})),
       both("abs-scale", "(abs (mul ?a ?x))", "(mul ?a (abs ?x))", {"(floating ?x)", "(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
-      both("leaky-relu-scale", "(leaky_relu[?p] (mul ?a ?x))", "(mul ?a (leaky_relu[?p] ?x))", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
+      both("leaky-relu-scale", "(leaky_relu[?p] (mul ?a ?x))", "(mul ?a (leaky_relu[?p] ?x))", {"(floating ?x)", "(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
       reassociating(both("relu-divides", "(relu (div ?x ?a))", "(div (relu ?x) ?a)", {"(positive ?a)"}, "a:+~[a,b] x:[a,b]")),
       reassociating(both("swish-is-mul", "(swish ?x)", "(mul ?x (sigmoid ?x))")),
 

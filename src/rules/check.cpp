@@ -14,9 +14,18 @@ namespace emend {
 namespace {
 
 constexpr double kRelative = 1e-9;
+constexpr int kIntegerLooks = 12;  // instances per dtype
 constexpr int kSecondLooks = 200;  // instances more, for a twin that was not refuted
 
 enum class Verdict { equal, different, inapplicable, inexact };
+
+// Of the whole range of a dtype, so that sums overflow.
+int64_t some_integer(DType dtype, Elements elements, Rng& rng) {
+  int bits = info(dtype).bits;
+  int64_t high = dtype == DType::u8 ? 255 : (int64_t{1} << (bits - 1)) - 1;
+  int64_t low = dtype == DType::u8 ? 0 : -high - 1;
+  return rng.between(elements == Elements::positive ? 1 : low, high);
+}
 
 Tensor some_values(const Type& type, Arithmetic arithmetic, Elements elements, Rng& rng) {
   // Large enough for a field, small enough not to overflow, smooth for floats.
@@ -25,7 +34,13 @@ Tensor some_values(const Type& type, Arithmetic arithmetic, Elements elements, R
   return Tensor::make(type.dtype, type.shape, [&](std::byte* out) {
     for (int64_t i = 0; i < count(type.shape); ++i) {
       auto at = static_cast<size_t>(i);
-      if (!is_float(type.dtype)) {
+      if (arithmetic == Arithmetic::own) {
+        int64_t v = some_integer(type.dtype, elements, rng);
+        if (elements == Elements::equal) first = i ? first : static_cast<double>(v);
+        if (elements == Elements::equal) v = static_cast<int64_t>(first);
+        if (elements == Elements::identity) v = on_diagonal(type.shape, i);
+        store_int(type.dtype, out, at, v);
+      } else if (!is_float(type.dtype)) {
         store_int(type.dtype, out, at, rng.between(0, type.dtype == DType::boolean ? 1 : 9));
       } else {
         double v = arithmetic == Arithmetic::real64
@@ -265,7 +280,7 @@ class Checker {
                            " different assignments of shapes found in ", options_.tries, " draws");
       return result_;
     }
-    result_.holds = refute_twins();
+    result_.holds = integers_agree() && refute_twins();
     return result_;
   }
 
@@ -287,6 +302,28 @@ class Checker {
       ++found;
     }
     return true;
+  }
+
+  // Programs have integers, too. Wherever the guard lets them pass, sums that overflow and
+  // quotients that are cut off must do so on both sides alike.
+  bool integers_agree() {
+    for (DType dtype : {DType::i8, DType::u8, DType::i32}) {
+      for (int i = 0; i < kIntegerLooks; ++i) {
+        auto instance = draw_instance(rule_, i % 2 ? Sizes::alike : Sizes::different, rng_, dtype);
+        if (!instance || !all_of_dtype(*instance, dtype)) continue;
+        Verdict v = compare(rule_, rule_.rhs, *instance, Arithmetic::own, Rng(rng_.bits()));
+        if (v != Verdict::different) continue;
+        result_.reason = str("the sides differ at ", instance->shapes);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static bool all_of_dtype(const Instance& i, DType dtype) {
+    const Graph& g = i.builder.graph();
+    return std::all_of(g.inputs.begin(), g.inputs.end(),
+                       [&](const GraphInput& in) { return g.types[in.node].dtype == dtype; });
   }
 
   bool refute_twins() {
@@ -330,10 +367,18 @@ class Checker {
       result_.twins += typed > 0;
       return true;
     }
-    // Equal wherever the rule was tried: by chance, as slices are whose steps are all one?
+    // Equal wherever the rule was tried: by chance, as slices are whose steps are all one, or true
+    // in the special cases that happened to be drawn?
     for (int i = 0; i < kSecondLooks; ++i) {
       auto instance = draw_instance(rule_, i % 2 ? Sizes::alike : Sizes::different, rng_);
-      if (instance && verdict_on(twin, *instance) == Verdict::different) return count_refuted();
+      if (!instance) continue;
+      Verdict v = verdict_on(twin, *instance);
+      if (v == Verdict::different) return count_refuted();
+      if (must || v != Verdict::inapplicable) continue;
+      if (verdict_on(rule_.rhs, *instance) == Verdict::equal) {
+        ++result_.twins;
+        return true;
+      }
     }
     ++result_.twins;
     return false;

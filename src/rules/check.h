@@ -2,7 +2,8 @@
 // assignments of shapes, of sizes that differ pairwise (TASO's rule for grouped convolutions passed
 // its test because all its sizes were equal), and as many of sizes that mostly agree, so that wrong
 // sides do not escape by having other types; over the prime field where the operators are rational
-// functions, on exact integers where they are about order, in double precision otherwise.
+// functions, on exact integers where they are about order, in double precision otherwise. And over
+// integers as programs have them, which overflow, where the rule applies to them.
 //
 // And would the test notice if it were not? Twins of the rule are made, each with one thing changed
 // on the right (an operand swapped or exchanged, a number or attribute changed, an operator left

@@ -12,7 +12,7 @@ namespace emend {
 namespace {
 
 struct Shape {
-  std::string dtype = "f64";
+  std::optional<DType> dtype;
   Elements elements = Elements::any;
   bool broadcast = false;
   std::vector<std::string> sizes;
@@ -39,7 +39,10 @@ std::map<std::string, Shape> parse_draw(const Rule& rule, Rng& rng) {
       else
         dtype += c;
     }
-    if (!dtype.empty()) s.dtype = dtype;
+    if (!dtype.empty()) {
+      s.dtype = dtype_named(dtype);
+      if (!s.dtype) throw Error(str("rule ", rule.name, ": no dtype is called ", dtype));
+    }
     std::string inside = item.substr(open + 1, item.size() - open - 2);
     if (!inside.empty()) s.sizes = split(inside, ',');
     shapes[item.substr(0, colon)] = s;
@@ -59,13 +62,12 @@ const Dims& sizes_for(const std::string& symbol) {
 
 class Drawer {
  public:
-  Drawer(const Rule& rule, Sizes sizes, Rng& rng)
-      : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule, rng)) {
+  Drawer(const Rule& rule, Sizes sizes, Rng& rng, DType numbers)
+      : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule, rng)), numbers_(numbers) {
     instance_.substitution.resize(rule.variables.names.size());
     repetitions_ = static_cast<int>(rng_.between(rule.merges_group() ? 2 : 1, 3));
     for (const auto& [name, shape] : shapes_) {
-      auto dtype = dtype_named(shape.dtype);
-      if (dtype && is_float(*dtype)) numbers_ = *dtype;
+      if (shape.dtype && is_float(*shape.dtype)) numbers_ = *shape.dtype;
     }
   }
 
@@ -139,9 +141,8 @@ class Drawer {
     Shape s;
     s.sizes = {"a", "b", "c"};
     if (auto it = shapes_.find(name); it != shapes_.end()) s = it->second;
-    auto dtype = dtype_named(s.dtype);
-    if (!dtype) throw Error(str("rule ", rule_.name, ": no dtype is called ", s.dtype));
-    NodeId n = b_.input(r < 0 ? name : str(name, r), Type::tensor(*dtype, some_shape(s, r)));
+    Type type = Type::tensor(s.dtype.value_or(numbers_), some_shape(s, r));
+    NodeId n = b_.input(r < 0 ? name : str(name, r), type);
     instance_.elements.push_back(s.elements);
     bind_term(rule_.variables, instance_.substitution, v, r, Term(n.value));
     return n;
@@ -418,15 +419,15 @@ class Drawer {
   std::map<std::string, int64_t> drawn_;
   std::set<int64_t> used_;
   int repetitions_ = 1;
-  DType numbers_ = DType::f64;  // of numbers in the pattern: that of the rule's operands
+  DType numbers_;  // of operands whose dtype the rule does not say, and of numbers in the pattern
   Instance instance_;
   GraphBuilder& b_ = instance_.builder;
 };
 
 }  // namespace
 
-std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng) {
-  return Drawer(rule, sizes, rng).draw();
+std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng, DType numbers) {
+  return Drawer(rule, sizes, rng, numbers).draw();
 }
 
 }  // namespace emend

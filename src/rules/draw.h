@@ -32,7 +32,9 @@ enum class Sizes : uint8_t {
   alike,      // mostly equal: a wrong rule must not escape because its types never agree
 };
 
-// nullopt when what was drawn does not fit together; the caller draws again.
-std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng);
+// nullopt when what was drawn does not fit together; the caller draws again. `numbers` is the dtype
+// of operands for which the rule says none.
+std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng,
+                                      DType numbers = DType::f64);
 
 }  // namespace emend

@@ -26,10 +26,10 @@ std::vector<Rule> norm_rules() {
   // clang-format off
   return {
       reassociating(always("batch-norm-into-conv", "(batch_norm[epsilon=?e] (conv[?a] ?x ?w) ?s ?b ?m ?v)", "(add (conv[?a] ?x " + weights + ") " + shift + ")",
-             {"(weights ?w ?s ?b ?m ?v)"}, draw)),
+             {"(floating ?x)", "(weights ?w ?s ?b ?m ?v)"}, draw)),
       reassociating(always("batch-norm-into-conv-bias", "(batch_norm[epsilon=?e] (add (conv[?a] ?x ?w) ?c) ?s ?b ?m ?v)",
              "(add (conv[?a] ?x " + weights + ") (add (mul ?c " + channels + ") " + shift + "))",
-             {"(weights ?w ?c ?s ?b ?m ?v)", "(per_channel ?c ?w)"}, draw)),
+             {"(floating ?x)", "(weights ?w ?c ?s ?b ?m ?v)", "(per_channel ?c ?w)"}, draw)),
       reassociating(always("scale-into-batch-norm", "(mul (batch_norm[?a] ?x ?s ?b ?m ?v) ?c)",
              "(batch_norm[?a] ?x (mul ?s (reshape[shape=(shape ?s)] ?c)) (mul ?b (reshape[shape=(shape ?s)] ?c)) ?m ?v)",
              {"(weights ?s ?b ?c)", "(per_channel ?c ?x)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c] c:[c,1,1]")),
@@ -43,14 +43,14 @@ std::vector<Rule> norm_rules() {
       reassociating(always("rms-norm-reciprocal", "(mul (mul ?x (reciprocal (sqrt (add (reduce_mean[axes=?k] (pow ?x 2)) ?e)))) ?g)", "(rms_norm[epsilon=(value ?e)] ?x ?g)", norm, last)),
       // Scales and shifts apart from what is normalised, for neighbours that take them in.
       reassociating(rule("batch-norm-is-affine", "(batch_norm[epsilon=?e] ?x ?s ?b ?m ?v)", "(add (mul ?x (reshape[shape=(channel_shape ?s ?x)] " + scale + ")) (reshape[shape=(channel_shape ?b ?x)] (sub ?b (mul ?m " + scale + "))))",
-             {"(weights ?s ?b ?m ?v)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c]")),
+             {"(floating ?x)", "(weights ?s ?b ?m ?v)"}, "x:[n,c,h,w] s:[c] b:[c] m:[c] v:+[c]")),
       rule("layer-norm-shift-apart", "(layer_norm[?a, stats=false] ?x ?g ?b)", "(add (layer_norm[?a, stats=false] ?x ?g) ?b)", {}, "x:f32[a,c] g:f32[c] b:f32[c]"),
       also_true(1, rule("layer-norm-scale-apart", "(layer_norm[?a, stats=false] ?x ?g)", "(mul (layer_norm[?a, stats=false] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
       also_true(1, rule("rms-norm-scale-apart",   "(rms_norm[?a] ?x ?g)", "(mul (rms_norm[?a] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
       reassociating(rule("layer-norm-is-division", "(layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g)",
              "(mul (div (sub ?x " + row_mean("?x") + ") (sqrt (add " + row_mean("(mul (sub ?x " + row_mean("?x") + ") (sub ?x " + row_mean("?x") + "))") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
       reassociating(rule("rms-norm-is-division", "(rms_norm[axis=?k, epsilon=?e] ?x ?g)", "(mul (div ?x (sqrt (add " + row_mean("(mul ?x ?x)") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
-      reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x))) (reduce_sum[axes=(list (axis ?x ?k))] (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x)))))", {}, "x:[a,b,c]")),
+      reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x))) (reduce_sum[axes=(list (axis ?x ?k))] (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x)))))", {"(floating ?x)"}, "x:[a,b,c]")),
       rule("layer-norm-of-transpose", "(layer_norm[axis=?k, epsilon=?e, stats=false] (transpose[perm=?p] ?x) ?g ?b)", "(transpose[perm=?p] (layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g ?b))", {"(is_axis ?k ?x -1)", "(keeps_last ?p 1)"}, "x:f32[a,b,c] g:f32[c] b:f32[c]"),
       // Dimensions of size one beside a softmax do not matter to it.
       always("softmax-reshape", "(reshape[?b] (softmax[axis=?k] (reshape[shape=?t] ?x)))", "(softmax[axis=(unsqueezed_axis ?x ?t ?k)] ?x)", {}, "x:[a,b,1,1]"),

@@ -69,7 +69,7 @@ std::vector<Rule> reduce_rules() {
            {"(is_axes ?k ?x [-1])", "(per_column ?y ?x)", "(rank_at_least ?x 2)", "(equal (elements ?y) (dim ?x -1))"}, "x:[a,b] y:[b] | x:[d,a,b] y:[1,b]")),
 
       // Known sums. That of a one-hot row is not among them: an index out of range makes it zero.
-      reassociating(rule("sum-of-softmax", "(reduce_sum[axes=?k, keepdims=?h] (softmax[axis=?m] ?x))", "(broadcast[shape=(reduced ?x ?k ?h)] 1)", {"(at_least (list (elements_along ?x ?k)) 1)", "(is_axes ?k ?x (list ?m))"})),
+      reassociating(rule("sum-of-softmax", "(reduce_sum[axes=?k, keepdims=?h] (softmax[axis=?m] ?x))", "(broadcast[shape=(reduced ?x ?k ?h)] 1)", {"(floating ?x)", "(at_least (list (elements_along ?x ?k)) 1)", "(is_axes ?k ?x (list ?m))"})),
       reassociating(also_true(1, rule("sum-of-deviations",  "(reduce_sum[axes=?k, keepdims=?h] (sub ?x (reduce_mean[axes=?k] ?x)))",  "(broadcast[shape=(reduced ?x ?k ?h)] 0)", {"(floating ?x)"}))),
       reassociating(also_true(1, rule("mean-of-deviations", "(reduce_mean[axes=?k, keepdims=?h] (sub ?x (reduce_mean[axes=?k] ?x)))", "(broadcast[shape=(reduced ?x ?k ?h)] 0)", {"(at_least (list (elements_along ?x ?k)) 1)", "(floating ?x)"}))),
   };

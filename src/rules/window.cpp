@@ -24,9 +24,9 @@ std::vector<Rule> window_rules() {
       both("avg-pool-batch",    "(concat[axis=0] (avg_pool[?a] ?x*)...)", "(avg_pool[?a] (concat[axis=0] ?x*...))", {}, batches),
       both("max-pool-pulls-shift",  "(max_pool[" + whole + "] (add ?x ?s))", "(add (max_pool[" + whole + "] ?x) ?s)", {"(floating ?x)", "(below ?p ?k)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]"),
       both("max-pool-pulls-factor", "(max_pool[" + whole + "] (mul ?x ?s))", "(mul (max_pool[" + whole + "] ?x) ?s)", {"(floating ?x)", "(below ?p ?k)", "(positive ?s)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:+~[c,1,1]"),
-      reassociating(both("avg-pool-pulls-factor", "(avg_pool[?a] (mul ?x ?s))", "(mul (avg_pool[?a] ?x) ?s)", {"(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
-      reassociating(both("avg-pool-pulls-shift",  "(avg_pool[?a, pads=?p, ceil_mode=false] (add ?x ?s))", "(add (avg_pool[?a, pads=?p, ceil_mode=false] ?x) ?s)", {"(every ?p 0)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
-      reassociating(both("avg-pool-adds", "(avg_pool[?a] (add ?x ?y))", "(add (avg_pool[?a] ?x) (avg_pool[?a] ?y))", {"(same_shape ?x ?y)"}, "x:[n,c,h,w] y:[n,c,h,w]")),
+      reassociating(both("avg-pool-pulls-factor", "(avg_pool[?a] (mul ?x ?s))", "(mul (avg_pool[?a] ?x) ?s)", {"(floating ?x)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
+      reassociating(both("avg-pool-pulls-shift",  "(avg_pool[?a, pads=?p, ceil_mode=false] (add ?x ?s))", "(add (avg_pool[?a, pads=?p, ceil_mode=false] ?x) ?s)", {"(floating ?x)", "(every ?p 0)", "(per_channel ?s ?x)", "(fits ?s ?x)"}, "x:[n,c,h,w] s:~[c,1,1]")),
+      reassociating(both("avg-pool-adds", "(avg_pool[?a] (add ?x ?y))", "(add (avg_pool[?a] ?x) (avg_pool[?a] ?y))", {"(floating ?x)", "(same_shape ?x ?y)"}, "x:[n,c,h,w] y:[n,c,h,w]")),
       both("clip-max-pool", "(max_pool[" + whole + "] (clip[?c] ?x))", "(clip[?c] (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
       both("relu-max-pool", "(max_pool[" + whole + "] (relu ?x))", "(relu (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
   };

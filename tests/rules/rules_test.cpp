@@ -85,6 +85,11 @@ TEST(WrongRule, ReluOfAnyMultiple) {
       rule("relu-any-scale", "(relu (mul ?a ?x))", "(mul ?a (relu ?x))", {}, "a:~[a,b] x:[a,b]"));
 }
 
+TEST(WrongRule, SignsOfIntegersThatHaveNone) {
+  // True of floats; -200 of u8 is 56.
+  expect_refuted(rule("abs-neg-any", "(abs (neg ?x))", "(abs ?x)"));
+}
+
 TEST(WrongRule, PaddingWithOnesIntoConvolution) {
   expect_refuted(rule("pad-ones-into-conv", "(conv[?a, pads=?p] (pad[pads=?q, value=1] ?x) ?w)",
                       "(conv[?a, pads=(sum ?p (spatial ?q))] ?x ?w)",
