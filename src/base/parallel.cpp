@@ -18,7 +18,9 @@ int machine_threads() {
   if (const char* text = std::getenv("EMEND_THREADS")) {
     if (int n = std::atoi(text); n > 0) return n;
   }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // Asked once: the answer comes from a file, and loops of microseconds ask, too.
+  static const auto kCores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, kCores);
 }
 
 }  // namespace
