@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "rules/check.h"
+#include "rules_synthesize.h"
 #include "verb.h"
 
 namespace emend {
@@ -10,6 +11,7 @@ namespace {
 
 struct Options {
   std::string action = "list", name = "*", theme = "*";
+  SynthesizeVerbOptions synthesize;
 };
 
 std::vector<const Rule*> rules_named(const Options& o) {
@@ -162,14 +164,17 @@ int check(const Options& o, const Globals& globals) {
 
 Verb rules_verb(CLI::App& app, const Globals& globals) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("rules", "the table of rewrite rules: list, show, check");
-  c->add_option("ACTION", o->action, "list, show or check")
-      ->check(CLI::IsMember({"list", "show", "check"}));
-  c->add_option("NAME", o->name, "of rules; * and ? stand for anything");
+  CLI::App* c =
+      app.add_subcommand("rules", "the table of rewrite rules: list, show, check, synthesize");
+  c->add_option("ACTION", o->action, "list, show, check or synthesize")
+      ->check(CLI::IsMember({"list", "show", "check", "synthesize"}));
+  c->add_option("NAME", o->name, "of rules (menus for synthesize); * and ? stand for anything");
+  add_synthesize_options(*c, o->synthesize);
   c->add_option("--theme", o->theme, "only rules of this theme: algebra, movement, merge ...");
   return {c, [o, &globals] {
             if (o->action == "show") return show(*o, globals);
             if (o->action == "check") return check(*o, globals);
+            if (o->action == "synthesize") return synthesize_rules(o->name, o->synthesize, globals);
             return list(*o, globals);
           }};
 }
