@@ -50,7 +50,12 @@ void fill(TableIndex& index, const Table& table, Column<uint32_t>& order, Column
   size_t past = 0;  // all values
   for (size_t i = 0; i < size; ++i) past = std::max(past, size_t{keys[i * stride]} + 1);
   constexpr size_t kSparse = 8;
+  index.present.clear();
   if (past > size * kSparse) {
+    index.present.resize(past / 64 + 1, 0);
+    for (size_t i = 0; i < size; ++i) {
+      index.present[keys[i * stride] / 64] |= uint64_t{1} << keys[i * stride] % 64;
+    }
     sort_by_column(table, index.columns[0], order, other);
     for (size_t i = 0; i < size; ++i) {
       std::copy_n(table.row(order[i]), stride, index.rows.data() + i * stride);
@@ -155,7 +160,8 @@ size_t Tables::bytes() const {
   size_t sum = order_.bytes() + other_.bytes();
   for (const Entry& e : tables_) {
     sum += e.table.rows.bytes();
-    for (const TableIndex& i : e.table.indexes) sum += i.rows.bytes() + i.begins.bytes();
+    for (const TableIndex& i : e.table.indexes)
+      sum += i.rows.bytes() + i.begins.bytes() + i.present.bytes();
   }
   return sum;
 }

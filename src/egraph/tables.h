@@ -21,8 +21,9 @@ struct TableIndex {
   std::vector<uint32_t> columns;
   Column<uint32_t> rows;
   // Where rows of a value of columns[0] begin, by value; larger ones have none. Empty where values
-  // are few and far between: then by bisection.
+  // are few and far between: then by bisection, if the bit of the value says that it is there.
   Column<uint32_t> begins;
+  Column<uint64_t> present;
   uint32_t version = 0;
 };
 
@@ -38,7 +39,13 @@ struct Table {
   size_t first_since(uint32_t time) const;
   // Rows [first, second) of `index` whose first columns have these values.
   std::pair<size_t, size_t> range(const TableIndex& index, std::span<const uint32_t> values) const {
-    if (index.begins.empty()) return narrow(index, values, 0, 0, index.rows.size() / stride);
+    if (index.begins.empty()) {
+      const size_t word = values[0] / 64;
+      if (word >= index.present.size() || !(index.present[word] >> values[0] % 64 & 1)) {
+        return {0, 0};
+      }
+      return narrow(index, values, 0, 0, index.rows.size() / stride);
+    }
     if (values[0] + size_t{1} >= index.begins.size()) return {0, 0};
     const size_t begin = index.begins[values[0]], end = index.begins[values[0] + 1];
     if (values.size() == 1 || begin == end) return {begin, end};
