@@ -59,7 +59,9 @@ Arguments parse(int argc, char** argv) {
 }
 
 int run(const Arguments& a) {
-  const std::string text(map_file(a.file).value_or_throw().text());
+  const std::string text =
+      with_note([&] { return a.file; },
+                [&] { return std::string(map_file(a.file).value_or_throw().text()); });
   const EggProgram program = read_egg(text, a.file);
   std::vector<Rewrite> rewrites;
   for (const TermRule& r : program.rules) rewrites.push_back(to_rewrite(r));

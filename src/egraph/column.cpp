@@ -15,7 +15,7 @@ namespace {
 // mappings: touching memory for the first time is what a short run spends most of its time on, and
 // in huge pages that costs a fraction.
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kShared = size_t{32} << 10;
+constexpr size_t kShared = size_t{8} << 10;
 constexpr size_t kMapped = 2 * kHugePage;
 
 size_t rounded(size_t bytes, size_t to) {
