@@ -274,12 +274,27 @@ void EGraph::link(uint32_t id) {
   }
 }
 
-void EGraph::look_again(ClassId c) {
-  const ClassId root = find(c);
+void EGraph::look_again(ClassId root) {
   for_nodes_of(root, [&](ENodeId n) { state_[n.value] |= kChanged; });
   for (ENodeId user : parents_of(root)) {
     state_[user.value] |= kChanged;
     if (analysis_.make && alive(user)) analysis_.make(*this, user);
+  }
+}
+
+// Each touched class once, as long as congruence holds; what is left is for the next turn.
+void EGraph::look_again_at_touched() {
+  Column<ClassId> now;
+  now.swap(touched_);
+  for (ClassId& c : now) c = find(c);
+  std::sort(now.begin(), now.end());
+  const auto end = std::unique(now.begin(), now.end());
+  for (auto c = now.begin(); c != end; ++c) {
+    if (dirty_.empty() && linked_ == rows_.size()) {
+      look_again(*c);
+    } else {
+      touched_.push_back(*c);
+    }
   }
 }
 
@@ -292,11 +307,7 @@ void EGraph::rebuild() {
       repair_users(gone);
     }
     link_new_nodes();
-    while (dirty_.empty() && linked_ == rows_.size() && !touched_.empty()) {
-      const ClassId c = touched_.back();
-      touched_.pop_back();
-      look_again(c);
-    }
+    look_again_at_touched();
   }
 }
 

@@ -233,7 +233,8 @@ class EGraph {
   void prefetch_links(uint32_t begin, uint32_t end);
   void link_new_nodes();
   void link(uint32_t id);
-  void look_again(ClassId c);
+  void look_again(ClassId root);
+  void look_again_at_touched();
 
   // By id.
   Column<Row> rows_;
