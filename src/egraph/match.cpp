@@ -170,7 +170,9 @@ struct Task {
     return Join(g, q, *steps, *sources, since, most_looks, out).run(begin, end);
   }
 };
-constexpr size_t kTaskRows = 512;
+constexpr size_t kTaskRows = 256;
+// Fewer are done before other threads have begun.
+constexpr size_t kFewTasks = 8;
 
 // Joins that look at many rows of tables for each match they find are given up as well.
 constexpr size_t kLooksPerRow = 64;
@@ -247,7 +249,7 @@ bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t
     if (first == 0) break;
   }
   const size_t limit = times(most, rows.width()), most_looks = times(most, kLooksPerRow);
-  if (thread_count() == 1 || tasks.size() <= 1) {
+  if (tasks.size() < kFewTasks || thread_count() == 1) {
     size_t looks = 0;
     for (const Task& t : tasks) {
       looks += t.run(g, q, since, most_looks, rows.words());
