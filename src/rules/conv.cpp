@@ -45,8 +45,6 @@ std::vector<Rule> conv_rules() {
       // Linear in both operands. Where shapes broadcast these are false: a border of zeros is not a border of y.
       reassociating(both("conv-adds-inputs",  "(conv[?a] (add ?x ?y) ?w)", "(add (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
       reassociating(both("conv-adds-weights", "(conv[?a] ?x (add ?w ?v))", "(add (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),
-      reassociating(both("conv-subtracts-inputs",  "(conv[?a] (sub ?x ?y) ?w)", "(sub (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
-      reassociating(both("conv-subtracts-weights", "(conv[?a] ?x (sub ?w ?v))", "(sub (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),
       both("conv-neg-input",   "(conv[?a] (neg ?x) ?w)", "(neg (conv[?a] ?x ?w))", {}, x_w),
       both("conv-neg-weights", "(conv[?a] ?x (neg ?w))", "(neg (conv[?a] ?x ?w))", {}, x_w),
       reassociating(both("conv-scales-input",   "(mul (conv[?a] ?x ?w) ?s)", "(conv[?a] (mul ?x ?s) ?w)", {"(single ?s)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] s:~[1,1]")),

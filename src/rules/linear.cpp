@@ -41,8 +41,6 @@ std::vector<Rule> linear_rules() {
            "x:[a,b] y:[b,c] z:[c,d] | x:[e,a,b] y:[b,c] z:[e,c,d] | x:[a,b] y:[e,b,c] z:[c,d]")),
       reassociating(both("matmul-adds-right",   "(matmul ?x (add ?y ?z))", "(add (matmul ?x ?y) (matmul ?x ?z))", {"(same_shape ?y ?z)"}, "x:[a,b] y:[b,c] z:[b,c] | x:[d,a,b] y:[b,c] z:[b,c]")),
       reassociating(both("matmul-adds-left",    "(matmul (add ?x ?y) ?z)", "(add (matmul ?x ?z) (matmul ?y ?z))", {"(same_shape ?x ?y)"}, "x:[a,b] y:[a,b] z:[b,c] | x:[a,b] y:[a,b] z:[d,b,c]")),
-      reassociating(both("matmul-subtracts-right", "(matmul ?x (sub ?y ?z))", "(sub (matmul ?x ?y) (matmul ?x ?z))", {"(same_shape ?y ?z)"}, "x:[a,b] y:[b,c] z:[b,c]")),
-      reassociating(both("matmul-subtracts-left",  "(matmul (sub ?x ?y) ?z)", "(sub (matmul ?x ?z) (matmul ?y ?z))", {"(same_shape ?x ?y)"}, "x:[a,b] y:[a,b] z:[b,c]")),
       both("matmul-neg-left",  "(matmul (neg ?x) ?y)", "(neg (matmul ?x ?y))", {}, "x:[a,b] y:[b,c]"),
       both("matmul-neg-right", "(matmul ?x (neg ?y))", "(neg (matmul ?x ?y))", {}, "x:[a,b] y:[b,c]"),
 
@@ -63,7 +61,6 @@ std::vector<Rule> linear_rules() {
       // Views. A view that keeps the last dimension does not matter to a matrix on the right.
       both("matmul-transpose", "(transpose[perm=?p] (matmul ?x ?y))", "(matmul (transpose[perm=?p] ?y) (transpose[perm=?p] ?x))", {"(swaps_last ?p)", "(same_rank ?x ?y)"}, "x:[a,b] y:[b,c] | x:[d,a,b] y:[d,b,c]"),
       both("matmul-transpose-batch", "(transpose[perm=?p] (matmul ?x ?y))", "(matmul (transpose[perm=?p] ?x) (transpose[perm=?p] ?y))", {"(keeps_last ?p 2)", "(same_rank ?x ?y)"}, "x:[d,e,a,b] y:[d,e,b,c]"),
-      also_true(1, rule("matmul-flatten", "(matmul ?x ?w)", "(reshape[shape=(with_last (shape ?x) (dim ?w 1))] (matmul (reshape[shape=(flattened ?x)] ?x) ?w))", {"(has_rank ?w 2)", "(rank_at_least ?x 3)"}, "x:[d,a,b] w:[b,c] | x:[e,d,a,b] w:[b,c]")),
       rule("matmul-below-reshape", "(matmul (reshape[shape=?s] ?x) ?w)", "(reshape[shape=(with_last ?s (dim ?w 1))] (matmul ?x ?w))",
            {"(has_rank ?w 2)", "(rank_at_least ?x 2)", "(equal (dim ?x -1) (last ?s))"}, "x:[a,b] w:[b,c] | x:[d,a,b] w:[b,c]"),
       rule("matmul-above-reshape", "(reshape[shape=?s] (matmul ?x ?w))", "(matmul (reshape[shape=(with_last ?s (dim ?x -1))] ?x) ?w)",

@@ -66,7 +66,6 @@ std::vector<Rule> movement_rules() {
       rule("transpose-above-smaller-left",   "(?f:binary ?y (transpose[perm=?p] ?x))", "(transpose[perm=?p] (?f (transpose[perm=(inverse ?p)] (reshape[shape=(aligned ?y ?x)] ?y)) ?x))", {"(rank_within ?y ?x)"}, "x:[a,a,a] y:~[a,a,a]"),
 
       // Parts and parts of parts.
-      rule("split-item-is-slice", "(get[index=?i] (split[axis=?k, sizes=?s] ?x))", "(slice[starts=(part_starts ?x ?k ?s ?i), sizes=(part_sizes ?x ?k ?s ?i), steps=(repeated 1 (rank ?x))] ?x)", {}, "x:[a,b,6]"),
       rule("split-split",         "(get[index=?j] (split[axis=?k, sizes=?t] (get[index=?i] (split[axis=?k, sizes=?s] ?x))))", "(get[index=(sum ?i ?j)] (split[axis=?k, sizes=(spliced ?s ?i ?t)] ?x))", {}, "x:[a,b,7]"),
       rule("split-of-transpose",  "(get[index=?i] (split[axis=?k, sizes=?s] (transpose[perm=?p] ?x)))", "(transpose[perm=?p] (get[index=?i] (split[axis=(item ?p (axis ?x ?k)), sizes=?s] ?x)))"),
       rule("transpose-of-split",  "(transpose[perm=?p] (get[index=?i] (split[axis=?k, sizes=?s] ?x)))", "(get[index=?i] (split[axis=(item (inverse ?p) (axis ?x ?k)), sizes=?s] (transpose[perm=?p] ?x)))"),

@@ -47,8 +47,6 @@ std::vector<Rule> norm_rules() {
       rule("layer-norm-shift-apart", "(layer_norm[?a, stats=false] ?x ?g ?b)", "(add (layer_norm[?a, stats=false] ?x ?g) ?b)", {}, "x:f32[a,c] g:f32[c] b:f32[c]"),
       also_true(1, rule("layer-norm-scale-apart", "(layer_norm[?a, stats=false] ?x ?g)", "(mul (layer_norm[?a, stats=false] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
       also_true(1, rule("rms-norm-scale-apart",   "(rms_norm[?a] ?x ?g)", "(mul (rms_norm[?a] ?x (broadcast[shape=(shape ?g)] 1)) ?g)", {}, "x:f32[a,c] g:f32[c]")),
-      reassociating(rule("layer-norm-is-division", "(layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g)",
-             "(mul (div (sub ?x " + row_mean("?x") + ") (sqrt (add " + row_mean("(mul (sub ?x " + row_mean("?x") + ") (sub ?x " + row_mean("?x") + "))") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
       reassociating(rule("rms-norm-is-division", "(rms_norm[axis=?k, epsilon=?e] ?x ?g)", "(mul (div ?x (sqrt (add " + row_mean("(mul ?x ?x)") + " ?e))) ?g)", formula, "x:f32[a,c] g:f32[c]")),
       reassociating(rule("softmax-is-division", "(softmax[axis=?k] ?x)", "(div (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x))) (reduce_sum[axes=(list (axis ?x ?k))] (exp (sub ?x (reduce_max[axes=(list (axis ?x ?k))] ?x)))))", {"(floating ?x)"}, "x:[a,b,c]")),
       rule("layer-norm-of-transpose", "(layer_norm[axis=?k, epsilon=?e, stats=false] (transpose[perm=?p] ?x) ?g ?b)", "(transpose[perm=?p] (layer_norm[axis=?k, epsilon=?e, stats=false] ?x ?g ?b))", {"(is_axis ?k ?x -1)", "(keeps_last ?p 1)"}, "x:f32[a,b,c] g:f32[c] b:f32[c]"),

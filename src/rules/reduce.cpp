@@ -17,9 +17,7 @@ std::vector<Rule> reduce_rules() {
       rule("log-softmax-axis", "(log_softmax[axis=?k] ?x)", "(log_softmax[axis=(axis ?x ?k)] ?x)", {"(negative ?k)"}),
 
       reassociating(both("sum-adds",       "(reduce_sum[?a] (add ?x ?y))", "(add (reduce_sum[?a] ?x) (reduce_sum[?a] ?y))", {"(same_shape ?x ?y)"})),
-      reassociating(both("sum-subtracts",  "(reduce_sum[?a] (sub ?x ?y))", "(sub (reduce_sum[?a] ?x) (reduce_sum[?a] ?y))", {"(same_shape ?x ?y)"})),
       reassociating(both("mean-adds",      "(reduce_mean[?a] (add ?x ?y))", "(add (reduce_mean[?a] ?x) (reduce_mean[?a] ?y))", {"(floating ?x)", "(same_shape ?x ?y)"})),
-      reassociating(both("mean-subtracts", "(reduce_mean[?a] (sub ?x ?y))", "(sub (reduce_mean[?a] ?x) (reduce_mean[?a] ?y))", {"(floating ?x)", "(same_shape ?x ?y)"})),
       both("sum-neg",  "(reduce_sum[?a] (neg ?x))",  "(neg (reduce_sum[?a] ?x))"),
       both("mean-neg", "(reduce_mean[?a] (neg ?x))", "(neg (reduce_mean[?a] ?x))", {"(floating ?x)"}),
       both("max-neg",  "(reduce_max[?a] (neg ?x))",  "(neg (reduce_min[?a] ?x))", {"(floating ?x)"}),
@@ -45,7 +43,6 @@ std::vector<Rule> reduce_rules() {
       reassociating(rule("mean-mean", "(reduce_mean[axes=?k] (reduce_mean[axes=?m] ?x))", "(reduce_mean[axes=(axes_together ?x ?k ?m)] ?x)", {"(floating ?x)"})),
       rule("max-max", "(reduce_max[axes=?k] (reduce_max[axes=?m] ?x))", "(reduce_max[axes=(axes_together ?x ?k ?m)] ?x)"),
       rule("min-min", "(reduce_min[axes=?k] (reduce_min[axes=?m] ?x))", "(reduce_min[axes=(axes_together ?x ?k ?m)] ?x)"),
-      reassociating(rule("mean-is-sum", "(reduce_mean[axes=?k, keepdims=?h] ?x)", "(div (reduce_sum[axes=?k, keepdims=?h] ?x) (number (elements_along ?x ?k)))", {"(floating ?x)"})),
       both("sum-square", "(reduce_sum_square[?a] ?x)", "(reduce_sum[?a] (mul ?x ?x))"),
 
       // Views.

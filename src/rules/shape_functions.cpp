@@ -232,27 +232,6 @@ Answer sum_of(Facts a) {
   return AttrValue(std::accumulate(dims(a[0]).begin(), dims(a[0]).end(), int64_t{0}));
 }
 
-// --- Parts of a split as slices: operand, axis, sizes, which one ---
-
-Answer part_starts(Facts a) {
-  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
-  const Dims& sizes = dims(a[2]);
-  int64_t i = integer(a[3]);
-  if (!k || i < 0 || place(i) >= sizes.size()) return fail("no such part");
-  Dims out(shape(a[0]).size(), 0);
-  out[place(*k)] = std::accumulate(sizes.begin(), sizes.begin() + i, int64_t{0});
-  return AttrValue(out);
-}
-
-Answer part_sizes(Facts a) {
-  auto k = normal_axis(integer(a[1]), operand(a[0]).type->rank());
-  int64_t i = integer(a[3]);
-  if (!k || i < 0 || place(i) >= dims(a[2]).size()) return fail("no such part");
-  Dims out = shape(a[0]);
-  out[place(*k)] = dims(a[2])[place(i)];
-  return AttrValue(out);
-}
-
 }  // namespace
 
 std::vector<RuleFunction> shape_functions() {
@@ -273,8 +252,6 @@ std::vector<RuleFunction> shape_functions() {
       {"elements_along", 2, 2, elements_along, "how many elements a reduction along the axes sums"},
       {"axes_together", 3, 3, axes_together, "of two reductions of an operand"},
       {"permuted_axes", 2, 2, permuted_axes, "permutation, axes: where they were before"},
-      {"part_starts", 4, 4, part_starts, "operand, axis, sizes, i: where the i-th part of a split begins"},
-      {"part_sizes", 4, 4, part_sizes, "operand, axis, sizes, i: the shape of the i-th part of a split"},
       {"is_axis", 3, 3, is_axis, "k, operand, m: the same dimension of it"},
       {"is_axes", 3, 3, is_axes, "axes, operand, other axes: the same dimensions of it"},
       {"batch_axis", 2, 2, batch_axis, "k, operand: before its last two dimensions"},
