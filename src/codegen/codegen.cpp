@@ -86,20 +86,21 @@ class Assembler {
   BufferId converted(NodeId s, const Layout& from, const Layout& to, BufferId at) {
     Graph group = identity_group(g_.type(s));
     Wanted wanted{group, {false}, {{from}, {to}}};
+    std::optional<Candidate> best;
     for (const Kernel& k : catalogue_) {
-      auto candidates = k.candidates(wanted, target_);
-      if (candidates.empty()) continue;
-      Step step = launch_of(group, candidates[0]);
-      step.converts = true;
-      step.label = "lay out" + (g_.names[s].empty() ? "" : str(" (", g_.names[s], ")"));
-      step.sources = {s};
-      step.loads = {at};
-      step.stores = {store(s, to)};
-      p_.steps.push_back(std::move(step));
-      return p_.steps.back().stores[0];
+      for (Candidate& c : k.candidates(wanted, target_)) {
+        if (!best || c.estimate_s < best->estimate_s) best = std::move(c);
+      }
     }
-    EMEND_ASSERT(false, "no kernel brings a value into another layout");
-    return at;
+    EMEND_ASSERT(best, "no kernel brings a value into another layout");
+    Step step = launch_of(group, *best);
+    step.converts = true;
+    step.label = "lay out" + (g_.names[s].empty() ? "" : str(" (", g_.names[s], ")"));
+    step.sources = {s};
+    step.loads = {at};
+    step.stores = {store(s, to)};
+    p_.steps.push_back(std::move(step));
+    return p_.steps.back().stores[0];
   }
 
   // The buffer of a part; its candidate is told the strides that it has there.

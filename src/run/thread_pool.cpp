@@ -31,11 +31,16 @@ std::vector<int> allowed_processors() {
   return all;
 }
 
-void move_to_one_of(const std::vector<int>& processors) {
+// To any of them that is free, if one is. If it fails, the thread stays: slow, not wrong. Nothing
+// is allocated: this happens while a program runs.
+template <class Free>
+void move_to_one_of(const std::vector<int>& processors, const Free& free) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (int p : processors) CPU_SET(p, &set);
-  sched_setaffinity(0, sizeof set, &set);  // if it fails, the thread stays: slow, not wrong
+  for (int p : processors) {
+    if (free(p)) CPU_SET(p, &set);
+  }
+  if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set);
 }
 #else
 int this_processor() {
@@ -44,7 +49,8 @@ int this_processor() {
 std::vector<int> allowed_processors() {
   return {};
 }
-void move_to_one_of(const std::vector<int>&) {}
+template <class Free>
+void move_to_one_of(const std::vector<int>&, const Free&) {}
 #endif
 
 }  // namespace
@@ -93,20 +99,17 @@ bool ThreadPool::try_run(Call call) {
 // Earlier threads stay, later ones go where no other was seen, if there is such a place.
 void ThreadPool::keep_apart(int thread) {
   const int here = this_processor();
-  bool shared = false;
-  for (int t = 0; t < thread; ++t) {
-    shared |=
-        here >= 0 && processors_[static_cast<size_t>(t)].load(std::memory_order_relaxed) == here;
-  }
+  auto used_by = [&](int threads, int processor) {
+    for (int t = 0; t < threads; ++t) {
+      auto at = static_cast<size_t>(t);
+      if (processors_[at].load(std::memory_order_relaxed) == processor) return true;
+    }
+    return false;
+  };
   auto& own = processors_[static_cast<size_t>(thread)];
   if (own.load(std::memory_order_relaxed) != here) own.store(here, std::memory_order_relaxed);
-  if (!shared) return;
-  std::vector<int> free = allowed_;
-  for (int t = 0; t < threads(); ++t) {
-    std::erase(free, processors_[static_cast<size_t>(t)].load(std::memory_order_relaxed));
-  }
-  if (free.empty()) return;
-  move_to_one_of(free);
+  if (here < 0 || !used_by(thread, here)) return;
+  move_to_one_of(allowed_, [&](int processor) { return !used_by(threads(), processor); });
   own.store(this_processor(), std::memory_order_relaxed);
 }
 

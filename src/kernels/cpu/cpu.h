@@ -6,6 +6,7 @@
 namespace emend {
 
 Kernel rows_kernel();
+Kernel turn_kernel();
 Kernel contract_kernel();
 Kernel attention_kernel();
 Kernel scan_kernel();

@@ -110,6 +110,12 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
     double others = 1 - 1 / real(std::min<int64_t>(s.splits, target.threads));
     outside += kCrossing * others * places * channels * points / real(s.pixels);
   }
+  // Outputs that are no neighbours are stored one by one.
+  constexpr double kScattered = 8;
+  bool scattered = std::ranges::any_of(r.nest().stores, [&](const NestStore& to) {
+    return r.nest().math.stride(to.at, r.maps.back()) != 1;
+  });
+  if (scattered) outside += kScattered * real(s.width) * places * real(r.outputs) / threads;
   double seconds = (rounds * (sums + in + moved) + first + outside) * cycle_s;
   // At the least, weights are read from main memory once, and by every thread for itself if there
   // are too many to be shared.
