@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "extract/bound.h"
+#include "extract/certify.h"
 #include "extract/check.h"
 #include "extract/greedy.h"
 #include "extract/gym.h"
@@ -165,6 +167,30 @@ TEST(Extract, ReductionKeepsTheOptimum) {
     ASSERT_TRUE(back) << back.error();
     ASSERT_LE(*back, *checked_cost(p, greedy_tree(p)));
   }
+}
+
+TEST(Extract, BoundsAreValidAndClose) {
+  Rng rng(9);
+  int proven = 0, sound = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const auto p = random_problem(rng, static_cast<int>(rng.between(1, 9)), 4, 3);
+    if (!is_sound(p)) continue;
+    ++sound;
+    const double best = brute_force(p);
+    const Reduced r = reduce(p);
+    const SearchGraph graph(r.problem);
+    const DualBound dual = dual_ascent(graph, rng);
+    ASSERT_LE(dual.value, best + 1e-9) << i;
+    for (double left : dual.reduced) ASSERT_GE(left, 0);
+    // From a poor start, so that better ones must be found on the way.
+    const auto start = greedy_tree(p);
+    const auto e = certify(p, {start, *checked_cost(p, start)}, {});
+    ASSERT_EQ(*checked_cost(p, e.choice), e.cost);
+    ASSERT_LE(e.lower_bound, best + 1e-9) << i;
+    ASSERT_EQ(e.cost, e.optimal ? best : e.cost) << i;
+    proven += e.optimal;
+  }
+  EXPECT_EQ(proven, sound);
 }
 
 // Children only among what has a smaller number, plus some that point back: large and sound.

@@ -93,7 +93,7 @@ namespace {
 using MakeVerb = Verb (*)(CLI::App&, const Globals&);
 constexpr MakeVerb kVerbs[] = {optimize_verb, run_verb,    bench_verb, conformance_verb,
                                inspect_verb,  verify_verb, cache_verb, doctor_verb,
-                               rules_verb,    zoo_verb};
+                               extract_verb,  rules_verb,  zoo_verb};
 
 void add_globals(CLI::App& app, Globals& g) {
   app.add_option("--json", g.json, "write the same facts as JSON to this file ('-': stdout)")

@@ -71,6 +71,7 @@ Verb inspect_verb(CLI::App& app, const Globals& globals);
 Verb verify_verb(CLI::App& app, const Globals& globals);
 Verb bench_verb(CLI::App& app, const Globals& globals);
 Verb cache_verb(CLI::App& app, const Globals& globals);
+Verb extract_verb(CLI::App& app, const Globals& globals);
 Verb rules_verb(CLI::App& app, const Globals& globals);
 
 // --shape x:1x3x224x224 (a whole input) or N=8 (a symbolic dimension), any number of times.
