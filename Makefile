@@ -1,6 +1,10 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
+<<<<<<< HEAD
 .PHONY: build demo test bench bench-kernels bench-quantized bench-memory bench-egraph install asan format check-format clean help
+=======
+.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory install asan format check-format clean help
+>>>>>>> a991556 (Extraction: HiGHS behind solve/, linear programs over cuts, bench and tests of the verb)
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -25,6 +29,11 @@ test:  ## install what is missing, build and run every test and check
 	@tools/setup.sh test
 	@python3 tools/test.py $(ONLY)
 
+certify:  ## bring in the solver HiGHS and build with it, for closer bounds of `emend extract --certify`
+	@tools/setup.sh certify
+	@cmake --preset dev > /dev/null
+	@cmake --build build --target emend_cli
+
 bench: build  ## race the zoo against onnxruntime, openvino and torch.compile (some: MODELS="resnet18 bert_base"; ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/compare.py $(MODELS) $(ARGS)
@@ -36,6 +45,9 @@ bench-kernels: build  ## race single kernels against onnxruntime and openvino (s
 bench-quantized: build  ## race models in eight bits against onnxruntime and openvino (ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/quantized.py $(ARGS)
+
+bench-extract: build  ## extraction on TENSAT's own e-graphs: every method, ten seeds, the proof (ARGS=--help)
+	@python3 bench/extract.py $(ARGS)
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Brings in what Emend needs and is missing: `tools/setup.sh build`, `test` (which includes build) or `bench` (which includes both).
+# Brings in what Emend needs and is missing: `tools/setup.sh build`, `test` (which includes build), `bench` (which includes both)
+# or `certify` (build, and the solver HiGHS).
 # What and which version stands in deps.txt. Debian packages are installed system-wide (as root or by sudo), PyPI's
 # into the private environment .venv; downloads are kept in $EMEND_CACHE_DIR, by default ~/.cache/emend.
 # When nothing is missing this takes a fraction of a second and touches nothing. EMEND_NO_SETUP=1 skips it altogether.
@@ -11,7 +12,8 @@ case $tier in
   build) tiers='build' ;;
   test) tiers='build|test' ;;
   bench) tiers='build|test|bench' ;;
-  *) echo "usage: tools/setup.sh build|test|bench" >&2; exit 2 ;;
+  certify) tiers='build|certify' ;;
+  *) echo "usage: tools/setup.sh build|test|bench|certify" >&2; exit 2 ;;
 esac
 [ -z "${EMEND_NO_SETUP:-}" ] || exit 0
 
@@ -90,6 +92,37 @@ install_wheels() {
   echo "$wheels" > $stamp
 }
 
+# HiGHS as a static library in the cache, built once. Its archive leaves out two things that its build asks for.
+build_highs() {
+  local pin version target work
+  pin=$(wanted source)
+  [ -n "$pin" ] || return 0
+  version=${pin##*==} target=$cache/highs-${pin##*==}
+  [ ! -d "$target" ] || return 0
+  echo "setup: building HiGHS $version into $target, once; this takes some minutes" >&2
+  work=$(mktemp -d)
+  trap 'rm -rf "${work:?}"' EXIT
+  python3 -m venv "$work/venv"
+  if ! "$work/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary highspy \
+      --dest "$work" "$pin" >&2; then
+    echo "setup: pip could not download $pin; its message above says why" >&2
+    exit 1
+  fi
+  tar -C "$work" -xf "$work/highspy-$version.tar.gz"
+  touch "$work/highspy-$version/highs.pc.in"
+  mkdir -p "$work/highspy-$version/app"
+  touch "$work/highspy-$version/app/CMakeLists.txt"
+  cmake -S "$work/highspy-$version" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/highs" \
+    -DCMAKE_INSTALL_LIBDIR=lib -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF -DBUILD_EXAMPLES=OFF -DBUILD_CXX_EXE=OFF -DZLIB=OFF \
+    -DBUILD_SHARED_EXTRAS_LIB=OFF > "$work/log" 2>&1 && cmake --build "$work/build" --target install >> "$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    echo "setup: HiGHS could not be built" >&2
+    exit 1
+  }
+  mkdir -p "$cache"
+  mv "$work/highs" "$target"
+}
+
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is neither Debian nor Ubuntu; please install what these Debian packages hold:" >&2
   echo "  $(wanted debian | tr '\n' ' ')" >&2
@@ -103,3 +136,4 @@ if [ "$tier" != build ]; then
   at_least 3.11 "$(python3 -c 'import platform; print(platform.python_version())')" "Python"
 fi
 install_wheels
+build_highs

@@ -8,14 +8,16 @@
 #include "extract/bound.h"
 #include "extract/check.h"
 #include "extract/greedy.h"
+#include "extract/linear.h"
 #include "extract/reduce.h"
 
 namespace emend {
 namespace {
 
-constexpr double kRounding = 1e-9;  // relative; smaller differences are none
+constexpr double kRounding = 1e-8;  // relative; smaller differences are none
 constexpr int kRounds = 50;         // of bounds and removals, per subproblem
 constexpr int kAscents = 12;        // per round
+constexpr int kAscentsForCuts = 5;  // whose cuts a linear program begins with
 constexpr int kFirstAscents = 60;   // of the whole problem, whose removals all others inherit
 
 class Certifier {
@@ -28,9 +30,16 @@ class Certifier {
     ExtractionProblem left = base_.problem;
     double bound = shrink(left, kFirstAscents);
     report.method = "dual ascent";
-    if (bound < target() && !stopped()) {
+    if (bound < target()) go_on_with(left);
+    if (bound < target() && options_.solver && !stopped()) {
+      report.method = "dual ascent and a linear program over cuts";
+      bound = std::max(bound, relaxation_bound(bound));
+      if (bound < target() && !stopped()) {
+        report.method = "dual ascent and an integer program with cuts";
+        bound = std::max(bound, integer_bound(bound));
+      }
+    } else if (bound < target() && !stopped()) {
       report.method = "dual ascent and branching";
-      go_on_with(left);
       bound = std::max(bound, branch(base_.problem, bound));
     }
     report.branches = branches_;
@@ -44,10 +53,13 @@ class Certifier {
   // What a solution must cost less than to be of interest.
   double target() const { return best_.cost * (1 - kRounding); }
 
+  double seconds_left() const {
+    return options_.seconds -
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
   bool stopped() {
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    interrupted_ |= seconds > options_.seconds || options_.monitor.stop_requested();
+    interrupted_ |= seconds_left() <= 0 || options_.monitor.stop_requested();
     return interrupted_ || branches_ >= options_.branches;
   }
 
@@ -104,6 +116,61 @@ class Certifier {
       ascents = std::min(ascents, kAscents);
     }
     return bound;
+  }
+
+  // Bounds by the relaxed program over cuts; what it finds useless goes, and the base shrinks with
+  // it.
+  double relaxation_bound(double bound) {
+    for (bool shrunk = true; shrunk && bound < target() && !stopped();) {
+      shrunk = false;
+      const SearchGraph graph(base_.problem);
+      CutProgram program = program_of(graph);
+      ExtractionProblem left = base_.problem;
+      size_t useless = 0;
+      for (bool more = true; more && bound < target() && !stopped();) {
+        const auto step = program.relaxed(options_.solver, seconds_left());
+        if (!step) return bound;
+        bound = std::max(bound, step->bound);
+        more = step->cut_added;
+        for (uint32_t n = 0; n < step->useless.size(); ++n) {
+          if (!step->useless[n] || std::isinf(left.cost[n])) continue;
+          left.cost[n] = std::numeric_limits<double>::infinity();
+          ++useless;
+        }
+        more &= useless * 10 < left.node_count();  // else go on with what is left
+      }
+      if (useless == 0 || bound >= target()) continue;
+      bound = std::max(bound, shrink(left, kAscents));
+      if (bound < target()) go_on_with(left);
+      shrunk = true;
+    }
+    return bound;
+  }
+
+  double integer_bound(double bound) {
+    const SearchGraph graph(base_.problem);
+    CutProgram program = program_of(graph);
+    for (bool more = true; more && !stopped();) {
+      auto relaxed = program.relaxed(options_.solver, seconds_left());
+      if (!relaxed) return bound;
+      more = relaxed->cut_added;
+    }
+    for (bool more = true; more && bound < target() && !stopped();) {
+      const auto step = program.integral(options_.solver, seconds_left());
+      if (!step) return bound;
+      bound = std::max(bound, step->bound);
+      more = step->cut_added;
+      if (!step->choice.empty()) try_solution(step->choice);
+    }
+    return bound;
+  }
+
+  CutProgram program_of(const SearchGraph& graph) {
+    CutProgram program(graph, target(), Rng(options_.seed, 1));
+    for (int i = 0; i < kAscentsForCuts; ++i) {
+      for (const auto& cut : dual_ascent(graph, rng_).cuts) program.add_cut(cut);
+    }
+    return program;
   }
 
   // A class that every solution of p needs and that has a choice; the one with the fewest nodes.

@@ -12,6 +12,7 @@
 
 #include "base/progress.h"
 #include "extract/problem.h"
+#include "solve/model.h"
 
 namespace emend {
 
@@ -19,7 +20,7 @@ struct CertifyOptions {
   uint64_t seed = 0;
   int64_t branches = 20'000;  // subproblems, at most
   double seconds = std::numeric_limits<double>::infinity();
-  bool use_solver = true;  // where there is one
+  Solver solver = {};  // of linear programs, where there is one
   Monitor monitor = {};
 };
 
@@ -30,7 +31,7 @@ struct CertifyReport {
 };
 
 // Takes a solution of a validated problem; hands back the same or a cheaper one, with its bound.
-// `optimal` means: nothing is cheaper by more than one part in 10^9.
+// `optimal` means: nothing is cheaper by more than one part in 10^8.
 Extraction certify(const ExtractionProblem& p, Extraction known, const CertifyOptions& options,
                    CertifyReport* report = nullptr);
 

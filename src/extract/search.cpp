@@ -64,6 +64,7 @@ class Searcher {
         memory_(solution_.choices()),
         offered_(p_.class_count()),
         above_(p_.class_count()),
+        founded_(p_.class_count()),
         position_(p_.class_count(), kNoClass),
         waiting_(p_.class_count()) {
     for (uint32_t c = 0; c < p_.class_count(); ++c) note_movable(c);
@@ -73,7 +74,7 @@ class Searcher {
   void run(int patience, const Monitor& monitor) {
     for (uint32_t c : movable_) enqueue(c);
     shuffle(queue_);
-    descend();
+    descend(true);
     solution_.forget();
     int vain = 0;
     while (!movable_.empty() && vain < patience && !limits_.reached(moves_)) {
@@ -140,11 +141,15 @@ class Searcher {
     return true;
   }
 
+  // Lets an active class pick n, or makes an inactive one active by n, which nobody uses yet.
   bool move_to(uint32_t c, uint32_t n) {
     pending_[c] = true;
     const bool built = acquire(n);
     pending_[c] = false;
-    return built && solution_.repick(c, n);
+    if (!built) return false;
+    if (solution_.active(c)) return solution_.repick(c, n);
+    solution_.activate(c, n);
+    return true;
   }
 
   // The active classes that depend on c, c included; with many of them, everything that stands no
@@ -256,7 +261,8 @@ class Searcher {
     }
   }
 
-  // One chain that begins with c picking n. False: it cannot be done, and is to be taken back.
+  // One chain that begins with c picking n. False: it cannot be done (or what it begins with ends
+  // up unused), and is to be taken back.
   bool chain(uint32_t c, uint32_t n) {
     ++moves_;
     ++chain_;
@@ -266,10 +272,12 @@ class Searcher {
       fresh_.clear();
       if (!find_detour(c, n) || !move_to(c, n)) return false;
     }
+    fresh_.push_back(c);  // on its new footing even an active class may suit others
     for (int sweep = 0; sweep < kSweeps && !fresh_.empty(); ++sweep) {
       collect_offers();
       take_offers();
     }
+    if (solution_.active(c) && solution_.uses(c) == 0) return false;
     if (pool_.wants(solution_.cost())) pool_.offer(solution_.cost(), solution_.choices());
     return true;
   }
@@ -310,6 +318,7 @@ class Searcher {
 
   // The chain since `before` stays; its surroundings are worth another look.
   void keep(Solution::Mark before) {
+    ++kept_;
     solution_.changed_since(before, repicked_);
     follow();
     for (uint32_t c : repicked_) {
@@ -320,28 +329,41 @@ class Searcher {
     }
   }
 
-  void improve(uint32_t c) {
+  bool try_chain(uint32_t c, uint32_t n) {
+    const auto before = solution_.mark();
+    if (chain(c, n) && solution_.cost() < before.cost - tiny()) {
+      keep(before);
+      return true;
+    }
+    solution_.undo(before);
+    return false;
+  }
+
+  // Every other node of an active class, and for what such a node needs and is not there, every way
+  // to build it: the cheapest may rest on the very classes that another would replace.
+  void improve(uint32_t c, bool thorough) {
     order_.clear();
     for (uint32_t n : p_.nodes(c)) order_.push_back(n);
     shuffle(order_);
     for (uint32_t n : order_) {
       if (!solution_.active(c)) return;
-      if (n == solution_.node(c)) continue;
-      const auto before = solution_.mark();
-      if (chain(c, n) && solution_.cost() < before.cost - tiny()) {
-        keep(before);
-      } else {
-        solution_.undo(before);
+      if (n == solution_.node(c) || try_chain(c, n) || !thorough) continue;
+      for (uint32_t d : p_.children(n)) {
+        if (solution_.active(d) || founded_[d] == kept_) continue;
+        founded_[d] = kept_;
+        for (uint32_t k : p_.nodes(d)) {
+          if (k != way_to(d) && try_chain(d, k)) break;
+        }
       }
     }
   }
 
   // Until no class that is worth a look has a chain that pays.
-  void descend() {
+  void descend(bool thorough) {
     size_t next = 0;
     for (; next < queue_.size() && !limits_.reached(moves_); ++next) {
       waiting_[queue_[next]] = false;
-      improve(queue_[next]);
+      improve(queue_[next], thorough);
     }
     for (; next < queue_.size(); ++next) waiting_[queue_[next]] = false;
     queue_.clear();
@@ -364,7 +386,7 @@ class Searcher {
     ++kicks_;
     const auto before = solution_.mark();
     for (int64_t k = rng_.between(1, kMostForced); k > 0 && !movable_.empty(); --k) force_a_move();
-    descend();
+    descend(false);
     if (solution_.cost() > before.cost + tiny()) {
       solution_.changed_since(before, repicked_);
       solution_.undo(before);
@@ -388,6 +410,8 @@ class Searcher {
   uint32_t chain_ = 0;
   std::vector<uint32_t> above_;  // the chain in which a class was seen to depend on the moving one
   uint32_t above_level_ = UINT32_MAX;
+  uint32_t kept_ = 1;               // how many chains were kept
+  std::vector<uint32_t> founded_;   // the value of kept_ when all ways to a class were last tried
   std::vector<uint32_t> position_;  // in movable_, or kNoClass
   std::vector<uint32_t> movable_;
   std::vector<bool> waiting_;  // in queue_

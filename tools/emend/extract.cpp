@@ -11,6 +11,7 @@
 #include "extract/gym.h"
 #include "extract/search.h"
 #include "interruption.h"
+#include "solve/highs.h"
 #include "verb.h"
 
 namespace emend {
@@ -56,7 +57,8 @@ Answer answer(const ExtractionProblem& p, const Options& o, const Globals& globa
   a.extraction.cost = checked_cost(p, a.extraction.choice).value_or_throw();
   if (!o.certify) return a;
   begin = std::chrono::steady_clock::now();
-  const CertifyOptions how = {.seed = globals.seed, .seconds = o.seconds, .monitor = monitor};
+  const CertifyOptions how = {
+      .seed = globals.seed, .seconds = o.seconds, .solver = highs_solver(), .monitor = monitor};
   a.extraction = certify(p, std::move(a.extraction), how, &a.certify);
   a.certify_seconds = seconds_since(begin);
   a.extraction.cost = checked_cost(p, a.extraction.choice).value_or_throw();
@@ -117,6 +119,10 @@ int run(const Options& o, const Globals& globals) {
     AtomicFile file(o.out);
     file.write(choices_json(p, a.extraction.choice).text());
     file.commit();
+  }
+  if (o.certify && !a.extraction.optimal && !highs_solver()) {
+    globals.say(
+        "this emend was built without HiGHS, which often closes the gap: run `make certify`");
   }
   if (globals.json != "-") print(p, o, a);
   globals.report(facts_of(p, o, globals, a));
