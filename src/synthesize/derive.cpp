@@ -12,47 +12,69 @@ namespace {
 // One atom per operator of the pattern, the root first.
 class Compiler {
  public:
-  explicit Compiler(const Rule& rule) : slot_of_(rule.variables.names.size(), -1) { add(rule.lhs); }
+  explicit Compiler(const Directed& d) : directed_(d) { add(d.rule.lhs, -1); }
 
+  struct Place {
+    const Pattern* pattern;
+    int repetition;
+  };
+  struct Variable {
+    int variable, repetition;
+    uint32_t slot;
+  };
   Query query;
-  std::vector<const Pattern*> patterns;         // per atom
-  std::vector<std::pair<int, uint32_t>> slots;  // of operand variables
+  std::vector<Place> places;  // per atom
+  std::vector<Variable> variables;
+  std::vector<std::pair<uint32_t, double>> numbers;  // slots that are constants
 
  private:
-  uint32_t add(const Pattern& p) {
+  uint32_t add(const Pattern& p, int repetition) {
     if (p.kind == Pattern::Kind::variable) {
-      int& slot = slot_of_[static_cast<size_t>(p.variable)];
-      if (slot < 0) {
-        slot = static_cast<int>(query.slots++);
-        slots.emplace_back(p.variable, static_cast<uint32_t>(slot));
+      int r = directed_.rule.variables.starred(p.variable) ? repetition : -1;
+      for (const Variable& v : variables) {
+        if (v.variable == p.variable && v.repetition == r) return v.slot;
       }
-      return static_cast<uint32_t>(slot);
+      variables.push_back({p.variable, r, query.slots++});
+      return variables.back().slot;
     }
-    EMEND_ASSERT(p.kind == Pattern::Kind::node && p.op.valid(), "not a plain pattern");
+    if (p.kind == Pattern::Kind::number) {
+      numbers.emplace_back(query.slots, p.number);
+      return query.slots++;
+    }
+    EMEND_ASSERT(p.kind == Pattern::Kind::node, "not a plain pattern");
     size_t at = query.atoms.size();
     query.atoms.emplace_back();
-    patterns.push_back(&p);
-    query.atoms[at].op = p.op.value;
+    places.push_back({&p, repetition});
+    query.atoms[at].op = operator_of(p).value;
     query.atoms[at].result = query.slots++;
     for (const Pattern& a : p.args) {
-      uint32_t slot = add(a);
-      query.atoms[at].children.push_back(slot);
+      int times = a.repeated ? directed_.repetitions[repeated_++] : 1;
+      for (int i = 0; i < times; ++i) {
+        uint32_t slot = add(a, a.repeated ? i : repetition);
+        query.atoms[at].children.push_back(slot);
+      }
     }
     return query.atoms[at].result;
   }
 
-  std::vector<int> slot_of_;
+  OpId operator_of(const Pattern& p) const {
+    for (auto [variable, op] : directed_.operators) {
+      if (p.variable == variable) return op;
+    }
+    return p.op;
+  }
+
+  const Directed& directed_;
+  size_t repeated_ = 0;
 };
 
 }  // namespace
 
 // A rule as a query. Holds the rule, since patterns are referred to.
 struct Derivation::Compiled {
-  explicit Compiled(const Directed& d)
-      : rule(d.rule), contents(d.contents), compiler(rule), plan(compiler.query) {}
+  explicit Compiled(const Directed& d) : directed(d), compiler(directed), plan(compiler.query) {}
 
-  const Rule rule;
-  const std::vector<Input::Content> contents;
+  const Directed directed;
   const Compiler compiler;
   const QueryPlan plan;
   uint32_t since = 0;
@@ -92,7 +114,15 @@ ClassId Derivation::operand(const Input& input, const Sizes& sizes, bool& legal)
 
 std::optional<ClassId> Derivation::add(const RightSide& plan) {
   std::vector<ClassId> steps;
+  std::vector<ClassId> constants;
+  for (const Tensor& t : plan.constants) {
+    auto [it, fresh] = operand_ids_.emplace(str("constant", hash(t)), operand_ids_.size());
+    ClassId c = add_node(kConstantOp.value, it->second, {}, {t.type(), Input::Content::any, t});
+    if (!c.valid()) return std::nullopt;
+    constants.push_back(c);
+  }
   auto at = [&](RightSide::Ref r) {
+    if (r.from == RightSide::Ref::From::constant) return constants[r.index];
     return r.from == RightSide::Ref::From::step ? steps[r.index] : ClassId(size_t{r.index});
   };
   for (const RightSide::Step& step : plan.steps) {
@@ -123,21 +153,34 @@ std::optional<ClassId> Derivation::add(const Equation& e, const Pattern& side, c
 
 void Derivation::apply_row(const Compiled& c, std::span<const ClassId> classes,
                            std::span<const ENodeId> nodes) {
-  const Rule& rule = c.rule;
+  const Rule& rule = c.directed.rule;
+  const auto& contents = c.directed.contents;
   Substitution s(rule.variables.names.size());
-  for (auto [variable, slot] : c.compiler.slots) {
+  for (const auto& [variable, repetition, slot] : c.compiler.variables) {
     ClassId operand = graph_.find(classes[slot]);
     auto v = static_cast<size_t>(variable);
-    auto content = v < c.contents.size() ? c.contents[v] : Input::Content::any;
+    auto content = v < contents.size() ? contents[v] : Input::Content::any;
     bool anything = content == Input::Content::any || content == Input::Content::filter;
     if (!anything && shaped_[operand.value].content != content) return;
-    s[v] = Term(size_t{operand.value});
+    if (!bind_term(rule.variables, s, variable, repetition, Term(size_t{operand.value}))) return;
+  }
+  for (auto [slot, number] : c.compiler.numbers) {
+    const auto& constant = shaped_[graph_.find(classes[slot]).value].constant;
+    if (!constant || !is_number(*constant, number)) return;
   }
   for (size_t i = 0; i < nodes.size(); ++i) {
-    Attrs attrs = attrs_[graph_.node(nodes[i]).attr];
-    if (!bind_attrs(rule.variables, *c.compiler.patterns[i], attrs, -1, s)) return;
+    const auto& [pattern, repetition] = c.compiler.places[i];
+    ENode node = graph_.node(nodes[i]);
+    Attrs attrs = attrs_[node.attr];
+    if (pattern->variable >= 0 ? !bind_op(s, pattern->variable, {OpId(size_t{node.op}), attrs})
+                               : !bind_attrs(rule.variables, *pattern, attrs, repetition, s))
+      return;
   }
-  // By value: what is added moves the records.
+  // Repeated operands that stand nowhere are none.
+  for (size_t v = 0; v < s.size(); ++v) {
+    bool starred = rule.variables.starred(static_cast<int>(v));
+    if (starred && std::holds_alternative<std::monostate>(s[v])) s[v] = std::vector<Term>();
+  }
   TermFacts facts{.type = [&](Term t) -> const Type& { return shaped_[t.value].type; },
                   .constant = [&](Term t) -> const Tensor* {
                     const auto& constant = shaped_[t.value].constant;

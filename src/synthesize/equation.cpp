@@ -5,7 +5,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "ops/table.h"
 #include "rules/functions.h"
+#include "rules/instance.h"
 
 namespace emend {
 namespace {
@@ -203,6 +205,65 @@ std::optional<Directed> directed(const Equation& e, bool reversed, std::string n
     expr = taken_as;
   });
   r.draw = draw_text(e);
+  return out;
+}
+
+namespace {
+
+// What the derivation can look for.
+bool is_plain(const Pattern& p) {
+  bool good = p.kind == Pattern::Kind::variable || p.kind == Pattern::Kind::node ||
+              (p.kind == Pattern::Kind::number && p.index.kind != AttrExpr::Kind::call);
+  return good && std::all_of(p.args.begin(), p.args.end(), is_plain);
+}
+
+std::set<int> operators_of(const Pattern& p) {
+  std::set<int> out;
+  for_each_node(p, [&](const Pattern& n) {
+    if (n.kind == Pattern::Kind::node && n.variable >= 0) out.insert(n.variable);
+  });
+  return out;
+}
+
+std::vector<std::vector<int>> repetitions_of(const Pattern& p) {
+  size_t repeated = 0;
+  for_each_node(p, [&](const Pattern& n) { repeated += n.repeated; });
+  std::vector<std::vector<int>> all = {{}};
+  for (size_t i = 0; i < repeated; ++i) {
+    std::vector<std::vector<int>> longer;
+    for (const auto& some : all) {
+      for (int n = repeated > 1 ? 0 : 2; n <= 2; ++n) {
+        longer.push_back(some);
+        longer.back().push_back(n);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Directed> directed(const std::vector<Rule>& table, const std::vector<OpId>& operators) {
+  std::vector<Directed> out;
+  auto add = [&](const Rule& r) {
+    auto variables = operators_of(r.lhs);
+    if (r.lhs.kind != Pattern::Kind::node || !is_plain(r.lhs) || variables.size() > 1) return;
+    for (const auto& repetitions : repetitions_of(r.lhs)) {
+      if (variables.empty()) out.push_back({r, {}, {}, repetitions});
+      for (int v : variables) {
+        for (OpId op : operators) {
+          if (in_class(r.variables.classes[static_cast<size_t>(v)], op_def(op)))
+            out.push_back({r, {}, {{v, op}}, repetitions});
+        }
+      }
+    }
+  };
+  for (const Rule& r : table) {
+    if (r.several_roots()) continue;
+    add(r);
+    if (r.both) add(reversed(r));
+  }
   return out;
 }
 

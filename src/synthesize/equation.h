@@ -32,10 +32,15 @@ int operator_count(const Pattern& p);
 // One direction of it.
 struct Directed {
   Rule rule;
-  std::vector<Input::Content> contents;  // what the first variables must be; fewer: anything
+  std::vector<Input::Content> contents = {};  // what the first variables must be; fewer: anything
+  std::vector<std::pair<int, OpId>> operators = {};  // what operator variables stand for
+  std::vector<int> repetitions = {};  // how often its repeated operands stand, in their order
 };
 // Left to right, or the other way. nullopt where that cannot be: the side to match is no operator,
 // or lacks a variable.
 std::optional<Directed> directed(const Equation& e, bool reversed, std::string name);
+// Rules of a table as far as they speak of such terms: one root, operator variables for each of
+// these operators, repeated operands twice, or up to twice where there are several.
+std::vector<Directed> directed(const std::vector<Rule>& table, const std::vector<OpId>& operators);
 
 }  // namespace emend

@@ -173,7 +173,7 @@ class Trier {
     for (size_t i = 0; i < attrs_.size(); ++i) {
       const AttrVariable& v = attrs_[i];
       bool other = !t.base && !v.choices.empty() && rng_.between(0, 2) > 0;
-      t.attrs.push_back(other ? rng_.pick(v.choices) : v.own);
+      t.attrs.push_back(other ? some_choice(v) : v.own);
       if (fixed && fixed->first == i) t.attrs.back() = v.choices[fixed->second];
       t.substitution[static_cast<size_t>(v.variable)] = t.attrs.back();
     }
@@ -199,6 +199,19 @@ class Trier {
   }
 
  private:
+  // One of the choices; of records also with entries of others.
+  AttrValue some_choice(const AttrVariable& v) {
+    AttrValue choice = rng_.pick(v.choices);
+    const Attrs* record = v.entry.empty() ? choice.as<Attrs>() : nullptr;
+    if (!record || rng_.between(0, 1)) return choice;
+    Attrs mixed = *record;
+    for (const auto& [name, value] : record->entries()) {
+      if (rng_.between(0, 1))
+        mixed = mixed.with(name, *rng_.pick(v.choices).as<Attrs>()->find(name));
+    }
+    return mixed;
+  }
+
   std::vector<Dims> draw_shapes(bool base) {
     auto how = base ? SizeDraw::different : static_cast<SizeDraw>(rng_.between(0, 2));
     Sizes sizes = draw_sizes(names_, how, rng_, kLargest);

@@ -1,5 +1,6 @@
 #include "rules_synthesize.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/text.h"
@@ -19,6 +20,18 @@ std::vector<Menu> menus_named(const std::string& glob, int operators) {
     if (operators > 0) out.back().operators = operators;
   }
   if (out.empty()) throw UsageError{str("no menu is called ", glob, "; there are", names)};
+  return out;
+}
+
+std::vector<OpId> operators_of(const std::vector<Menu>& menus) {
+  std::vector<OpId> out;
+  for (const Menu& m : menus) {
+    for (const std::string& text : m.operations) {
+      Variables variables;
+      OpId op = parse_pattern(text, variables).op;
+      if (std::find(out.begin(), out.end(), op) == out.end()) out.push_back(op);
+    }
+  }
   return out;
 }
 
@@ -77,6 +90,7 @@ void add_synthesize_options(CLI::App& command, SynthesizeVerbOptions& options) {
       ->check(CLI::Range(1, 4));
   command.add_option("--report", options.against, "synthesize: which axioms of this were found")
       ->check(CLI::IsMember({"taso"}));
+  command.add_flag("--new", options.only_new, "synthesize: only what the table does not imply");
   command.add_flag("--refuted", options.refuted, "synthesize: also what was refuted, and why");
 }
 
@@ -85,6 +99,7 @@ int synthesize_rules(const std::string& menus, const SynthesizeVerbOptions& opti
   SynthesizeOptions o{.menus = menus_named(menus, options.operators),
                       .seed = globals.seed + 1,
                       .monitor = globals.monitor};
+  if (options.only_new) o.known = directed(all_rules(), operators_of(o.menus));
   SynthesizeReport r = synthesize(o);
   globals.finish_progress();
   Json facts = Json::object();
