@@ -86,6 +86,7 @@ std::vector<Rule> algebra_rules() {
       reassociating(both("div-is-mul", "(div ?x ?y)", "(mul ?x (reciprocal ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]")),
       both("sub-is-add", "(sub ?x ?y)", "(add ?x (neg ?y))", {"(floating ?x)"}, "x:[a,b] y:~[a,b]"),
       rule("max-is-relu", "(max ?x 0)", "(relu ?x)"),
+      always("relu-of-square", "(relu (mul ?x ?x))", "(mul ?x ?x)", {"(floating ?x)"}),
       both("relu-scale", "(relu (mul ?a ?x))", "(mul ?a (relu ?x))", {"(floating ?x)", "(positive ?a)"}, "a:+~[a,b] x:[a,b]"),
   };
   // clang-format on

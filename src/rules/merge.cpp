@@ -44,6 +44,9 @@ std::vector<Rule> merge_rules() {
       both("concat-conv-batch",   "(concat[axis=0] (conv[?a] ?x* ?w)...)", "(conv[?a] (concat[axis=0] ?x*...) ?w)", {}, "x*:[n_i,c*g,h,w] w:[f*g,c,r,s]"),
       reassociating(both("sum-of-convs", "(add (conv[?a, group=1] ?x ?w) (conv[?a, group=1] ?y ?v))", "(conv[?a, group=1] (concat[axis=1] ?x ?y) (concat[axis=1] ?w ?v))",
            {}, "x:[n,c,h,w] w:[f,c,r,s] y:[n,d,h,w] v:[f,d,r,s]")),
+      // Two groups that see the same channels are one.
+      always("conv-doubled-input", "(conv[strides=?s, dilations=?d, pads=?p, group=2] (concat[axis=1] ?x ?x) ?w)", "(conv[strides=?s, dilations=?d, pads=?p, group=1] ?x ?w)",
+           {}, "x:[n,c,h,w] w:[f*2,c,r,s]"),
       // Each group must have as many filters, and as many channels, everywhere.
       rule("concat-conv-groups", "(concat[axis=1] (conv[" + window + ", group=?g*] ?x* ?w*)...)", "(conv[" + window + ", group=(sum_of ?g*)] (concat[axis=1] ?x*...) (concat[axis=0] ?w*...))",
            {"(alike (quotient (dim ?w* 0) ?g*))"}, "x*:[n,c*g_i,h,w] w*:[f*g_i,c,r,s]"),

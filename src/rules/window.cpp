@@ -29,6 +29,8 @@ std::vector<Rule> window_rules() {
       reassociating(both("avg-pool-adds", "(avg_pool[?a] (add ?x ?y))", "(add (avg_pool[?a] ?x) (avg_pool[?a] ?y))", {"(floating ?x)", "(same_shape ?x ?y)"}, "x:[n,c,h,w] y:[n,c,h,w]")),
       both("clip-max-pool", "(max_pool[" + whole + "] (clip[?c] ?x))", "(clip[?c] (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
       both("relu-max-pool", "(max_pool[" + whole + "] (relu ?x))", "(relu (max_pool[" + whole + "] ?x))", {"(below ?p ?k)"}, x),
+      // Means of what is not below zero are not, either.
+      always("relu-avg-pool", "(relu (avg_pool[?a] (relu ?x)))", "(avg_pool[?a] (relu ?x))", {"(floating ?x)"}, x),
   };
   // clang-format on
 }

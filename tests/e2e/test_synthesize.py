@@ -15,6 +15,11 @@ def test_products_by_themselves(emend):
     assert len(standing) == 44 and report["axioms_found"] < 44
 
 
+def test_the_table_knows_the_laws_of_products(emend):
+    report = json.loads(emend("rules", "synthesize", "product-sums", "--new", "--json", "-"))
+    assert report["found"] == [] and report["menus"][0]["derivable"] == report["menus"][0]["candidates"] > 0
+
+
 def test_same_seed_same_bytes(emend):
     once, again = (emend("rules", "synthesize", "product-sums", "--seed", 5, "--json", "-") for _ in range(2))
     assert once == again
