@@ -46,9 +46,29 @@ double bytes_of(const Type& t) {
 // What the outputs need of an e-graph, as an extraction problem.
 struct Priced {
   ExtractionProblem problem;
-  std::vector<ClassId> classes;  // by class of the problem
-  std::vector<ENodeId> nodes;    // by node of it
+  std::vector<ClassId> classes;                                    // by class of the problem
+  std::vector<ENodeId> nodes;                                      // by node of it
+  std::vector<PricedNode> asked;                                   // by node of it
+  std::vector<bool> guessed;                                       // by node of it: its price
+  std::unordered_map<uint64_t, std::vector<uint32_t>> same_price;  // guessed nodes of it, by key
   std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
+
+  // Real prices for what was chosen; false if there were no others.
+  bool learn(const std::vector<FoundSolution>& found, NodePrices& prices) {
+    bool any = false;
+    for (const FoundSolution& s : found) {
+      for (uint32_t n : s.choice) {
+        if (n == kNoNode || !guessed[n]) continue;
+        double price = prices.exact(asked[n]);
+        for (uint32_t other : same_price.at(key_of(asked[n]))) {
+          problem.cost[other] = price;
+          guessed[other] = false;
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
 
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const {
     std::unordered_map<uint32_t, ENodeId> chosen;
@@ -88,11 +108,15 @@ Priced priced(const TensorEGraph& g, NodePrices& prices) {
         children.push_back(place(engine.find(child)));
       }
       bool given = asked.op == kInputOp || asked.op == kConstantOp;
-      double price = g.weight_only(id) ? (given ? 0 : kPerByteOfWeights * bytes_of(asked.result))
-                                       : prices(asked);
-      nucleus |= price > kKernel;
-      out.problem.add_node(price, children);
+      NodePrices::Price price = prices.quick(asked);
+      if (g.weight_only(id)) price = {given ? 0 : kPerByteOfWeights * bytes_of(asked.result)};
+      nucleus |= price.guess || price.seconds > kKernel;
+      out.problem.add_node(price.seconds, children);
       out.nodes.push_back(n);
+      if (price.guess)
+        out.same_price[key_of(asked)].push_back(static_cast<uint32_t>(out.guessed.size()));
+      out.guessed.push_back(price.guess);
+      out.asked.push_back(std::move(asked));
     }
     if (nucleus) out.nuclei.push_back(static_cast<uint32_t>(c));
   }
@@ -133,12 +157,12 @@ Graph without_weight_work(const Graph& g) {
 
 }  // namespace
 
-double price_of_program(const Graph& g, const Target& target, double error) {
+double price_of_program(const Graph& g, const Target& target, const SelectOptions& choose) {
   Graph plain = decomposed(without_weight_work(g));
   const Catalogue& catalogue = catalogue_here();
   Partition partition = fuse(plain, {.target = target, .catalogue = &catalogue});
   size_t steps = partition.groups.size();
-  Plan plan = select(plain, std::move(partition), catalogue, target, {.error = error});
+  Plan plan = select(plain, std::move(partition), catalogue, target, choose);
   return plan.estimate_s + static_cast<double>(steps) * target.launch_s;
 }
 
@@ -146,18 +170,31 @@ Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* repo
   ImproveReport facts;
   auto egraph =
       timed(facts, "saturate", [&] { return saturate(g, options.saturate, &facts.saturated); });
-  NodePrices prices(catalogue_here(), options.target, options.error);
+  KnownOptions known;
+  SelectOptions choose{.error = options.error, .known = &known};
+  NodePrices prices(catalogue_here(), options.target, choose);
   Priced problem = timed(facts, "price", [&] { return priced(*egraph, prices); });
-  auto found = timed(facts, "extract", [&] {
-    validate(problem.problem);
-    return search(problem.problem, {.seed = options.seed,
-                                    .keep = options.kept,
-                                    .tell_apart_by = problem.nuclei,
-                                    .monitor = options.monitor.silent()});
-  });
+  validate(problem.problem);
+  // Prices begin as guesses that are too low; those that something was chosen for become real,
+  // until what is chosen has real prices only.
+  std::vector<FoundSolution> found;
+  for (int round = 0; round < options.rounds && !options.monitor.stop_requested(); ++round) {
+    found = timed(facts, "extract", [&] {
+      return search(problem.problem,
+                    {.seed = options.seed,
+                     .starts = 1,
+                     .moves = options.moves,
+                     .patience = 4,
+                     .start = found.empty() ? std::vector<uint32_t>() : found[0].choice,
+                     .keep = options.kept,
+                     .tell_apart_by = problem.nuclei,
+                     .monitor = options.monitor.silent()});
+    });
+    if (!timed(facts, "price", [&] { return problem.learn(found, prices); })) break;
+  }
   auto program_price = [&](const Graph& program) {
     return timed(facts, "back end",
-                 [&] { return price_of_program(program, options.target, options.error); });
+                 [&] { return price_of_program(program, options.target, choose); });
   };
   facts.before_s = facts.after_s = program_price(g);
   Graph best = g;

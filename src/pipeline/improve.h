@@ -9,15 +9,17 @@
 
 #include "kernels/kernel.h"
 #include "saturate/saturate.h"
+#include "select/select.h"
 
 namespace emend {
 
 struct ImproveOptions {
   SaturateOptions saturate;
-  Target target;        // whose prices decide
-  double error = 1e-5;  // of kernels that are counted on, see Candidate::error
-  int kept = 4;         // different extractions that the back end prices
-  int rounds = 2;       // of extracting, pricing and learning from that
+  Target target;         // whose prices decide
+  double error = 1e-5;   // of kernels that are counted on, see Candidate::error
+  int kept = 4;          // different extractions that the back end prices
+  int rounds = 8;        // of extracting, and pricing what was extracted, at most
+  int64_t moves = 5000;  // of each extraction, see extract/search.h
   uint64_t seed = 1;
   Monitor monitor = {};
 };
@@ -32,6 +34,6 @@ struct ImproveReport {
 Graph improve(const Graph& g, const ImproveOptions& options = {}, ImproveReport* report = nullptr);
 
 // Seconds of one run, as fuse and select estimate them.
-double price_of_program(const Graph& g, const Target& target, double error);
+double price_of_program(const Graph& g, const Target& target, const SelectOptions& choose = {});
 
 }  // namespace emend

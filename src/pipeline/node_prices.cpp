@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "equiv/region.h"
 #include "fuse/fuse.h"
 #include "kernels/group.h"
 #include "ops/build.h"
@@ -26,6 +27,18 @@ double bytes_of(const Type& t) {
       storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
 }
 
+// The node alone, its operands as inputs.
+Graph graph_of(const PricedNode& n) {
+  GraphBuilder b;
+  std::vector<NodeId> args;
+  for (size_t i = 0; i < n.operands.size(); ++i)
+    args.push_back(b.input(str("x", i), n.operands[i]));
+  b.output("y", b.try_op(n.op, args, n.attrs).value_or_throw());
+  return std::move(b).build();
+}
+
+}  // namespace
+
 uint64_t key_of(const PricedNode& n) {
   uint64_t h = hash_mix(n.op.value, n.attrs.hash());
   for (size_t i = 0; i < n.operands.size(); ++i)
@@ -33,9 +46,8 @@ uint64_t key_of(const PricedNode& n) {
   return h;
 }
 
-}  // namespace
-
-double NodePrices::operator()(const PricedNode& n) {
+// Nothing for a nucleus.
+std::optional<double> NodePrices::beside_nuclei(const PricedNode& n) const {
   const OpDef& def = op_def(n.op);
   if (def.kind == Kind::structure || std::ranges::all_of(n.weights, [](bool w) { return w; }))
     return 0;
@@ -51,18 +63,36 @@ double NodePrices::operator()(const PricedNode& n) {
     bool renames = n.operands.size() == 1 && def.name == "reshape";
     return kPerNode + (renames ? 0 : kMoved * std::min(read, written) / target_.bandwidth);
   }
+  return std::nullopt;
+}
+
+NodePrices::Price NodePrices::quick(const PricedNode& n) {
+  if (auto price = beside_nuclei(n)) return {*price};
+  uint64_t key = key_of(n);
+  if (auto it = known_.find(key); it != known_.end()) return {it->second};
+  if (op_def(n.op).kind != Kind::contraction) return {exact(n)};
+  auto [it, fresh] = guesses_.try_emplace(key);
+  if (fresh) {
+    // Transforms save so much where windows overlap, and nothing is known to save more.
+    constexpr double kSaved = 4;
+    double bytes = bytes_of(n.result);
+    for (const Type& t : n.operands) bytes += bytes_of(t);
+    bool windows = n.operands[0].rank() > 3;
+    double operations = operation_count(graph_of(n)) / (windows ? kSaved : 1);
+    it->second = std::max(operations / target_.peak_flops, bytes / (2 * target_.bandwidth));
+  }
+  return {it->second, true};
+}
+
+double NodePrices::exact(const PricedNode& n) {
+  if (auto price = beside_nuclei(n)) return *price;
   auto [it, fresh] = known_.try_emplace(key_of(n));
   if (fresh) it->second = nucleus(n);
   return it->second;
 }
 
 double NodePrices::nucleus(const PricedNode& n) const {
-  GraphBuilder b;
-  std::vector<NodeId> args;
-  for (size_t i = 0; i < n.operands.size(); ++i)
-    args.push_back(b.input(str("x", i), n.operands[i]));
-  b.output("y", b.try_op(n.op, args, n.attrs).value_or_throw());
-  Graph plain = decomposed(std::move(b).build());
+  Graph plain = decomposed(graph_of(n));
   Partition partition = fuse(plain, {.target = target_, .catalogue = &catalogue_});
   double seconds = 0;
   for (const NodeGroup& group : partition.groups) {
@@ -80,7 +110,7 @@ double NodePrices::nucleus(const PricedNode& n) const {
           plain.nodes[s].op == kInputOp &&
           n.weights[static_cast<size_t>(plain.nodes[s].attrs.get<int64_t>("index"))]);
     }
-    seconds += cheapest(o.graph, constant, catalogue_, target_, error_).value_or(alone);
+    seconds += cheapest(o.graph, constant, catalogue_, target_, choose_).value_or(alone);
   }
   return seconds;
 }

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "select/select.h"
 
 namespace emend {
 
@@ -21,21 +23,31 @@ struct PricedNode {
   Type result;
 };
 
+// Nodes of one key have one price.
+uint64_t key_of(const PricedNode& n);
+
 class NodePrices {
  public:
-  NodePrices(const Catalogue& catalogue, const Target& target, double error)
-      : catalogue_(catalogue), target_(target), error_(error) {}
+  NodePrices(const Catalogue& catalogue, const Target& target, const SelectOptions& choose)
+      : catalogue_(catalogue), target_(target), choose_(choose) {}
 
-  double operator()(const PricedNode& n);
-  size_t asked() const { return known_.size(); }  // nuclei whose kernels were asked
+  struct Price {
+    double seconds = 0;
+    bool guess = false;  // too low rather than too high: nobody asked the kernels
+  };
+  // What is known or can be had at once. Asking kernels about a nucleus takes a while, and most
+  // nuclei of an e-graph are in no program worth looking at.
+  Price quick(const PricedNode& n);
+  double exact(const PricedNode& n);
 
  private:
+  std::optional<double> beside_nuclei(const PricedNode& n) const;
   double nucleus(const PricedNode& n) const;
 
   const Catalogue& catalogue_;
   Target target_;
-  double error_;  // kernels that lose more are not counted on
-  std::map<uint64_t, double> known_;
+  SelectOptions choose_;
+  std::map<uint64_t, double> known_, guesses_;
 };
 
 }  // namespace emend

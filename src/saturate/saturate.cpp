@@ -110,25 +110,38 @@ Query query_of(const TensorEGraph& g, const Rule& rule, const FlatPattern& flat,
   return q;
 }
 
+// What became of a rule at places about which all that rules may ask was the same.
+using Recipes = std::map<std::vector<uint32_t>, std::optional<TensorEGraph::Recipe>>;
+
+// Facts about places in a list of classes: so right sides are found for many lists at once.
+TermFacts facts_at(const TensorEGraph& g, const std::vector<ClassId>& classes) {
+  auto class_of = [&](Term t) { return g.engine().find(classes[t.value]); };
+  return {.type = [=, &g](Term t) -> const Type& { return g.type(class_of(t)); },
+          .constant = [=, &g](Term t) { return g.constant(class_of(t)); },
+          .weight_only = [=, &g](Term t) { return g.weight_only(class_of(t)); }};
+}
+
 // One rule at the rows that were found for it.
 class Application {
  public:
   Application(TensorEGraph& g, const Rule& rule, const FlatPattern& flat)
-      : g_(g), rule_(rule), flat_(flat), facts_(g.facts()) {}
+      : g_(g), rule_(rule), flat_(flat), facts_(facts_at(g, classes_)) {}
 
-  static constexpr size_t kMostMerged = 32;
   // Of which rules the firings merge groups.
   using Mergers = std::set<uint32_t>;
 
-  size_t apply_each(RuleId id, const Rows& rows) {
+  size_t apply_each(RuleId id, const Rows& rows, Recipes& recipes) {
     size_t changed = 0;
+    std::vector<ClassId> roots;
     for (size_t i = 0; i < rows.size() && g_.engine().full() == Full::no; ++i) {
-      auto s = bound(rows, i);
-      if (!s) continue;
-      std::vector<ClassId> roots;
-      for (int slot : flat_.roots) roots.push_back(rows.classes(i)[static_cast<size_t>(slot)]);
-      std::vector<ENodeId> matched(rows.nodes(i).begin(), rows.nodes(i).end());
-      changed += apply_at(id, *s, roots, matched);
+      classes_.assign(rows.classes(i).begin(), rows.classes(i).end());
+      auto [it, fresh] = recipes.try_emplace(key_of(rows, i));
+      if (fresh) it->second = recipe(rows, i);
+      if (!it->second) continue;
+      roots.clear();
+      for (int slot : flat_.roots) roots.push_back(classes_[static_cast<size_t>(slot)]);
+      matched_.assign(rows.nodes(i).begin(), rows.nodes(i).end());
+      changed += add(id, *it->second, roots);
     }
     return changed;
   }
@@ -136,47 +149,18 @@ class Application {
   // Rows are those of single items, all of them; groups are those that share everything else.
   size_t apply_groups(RuleId id, const Rows& rows, const Mergers& mergers,
                       std::set<std::vector<uint32_t>>& done) {
-    struct Candidates {
-      Substitution all;
-      std::vector<ClassId> roots;
-      std::vector<std::vector<ENodeId>> matched;
-    };
-    std::vector<Candidates> groups;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      // What was merged is not merged again with its own parts.
-      if (std::ranges::any_of(rows.nodes(i), [&](ENodeId n) { return made_by(n, mergers); }))
-        continue;
-      auto s = bound(rows, i);
-      if (!s) continue;
-      ClassId root = g_.engine().find(rows.classes(i)[static_cast<size_t>(flat_.roots[0])]);
-      auto it =
-          std::ranges::find_if(groups, [&](const Candidates& c) { return shares(c.all, *s); });
-      if (it == groups.end()) it = groups.insert(groups.end(), {*s, {}, {}});
-      if (std::ranges::find(it->roots, root) != it->roots.end()) continue;  // said otherwise before
-      if (!it->roots.empty()) append(it->all, *s);
-      it->roots.push_back(root);
-      it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
-    }
+    std::vector<Candidates> all = candidates(rows, mergers);
     size_t changed = 0;
-    std::vector<uint32_t> depths = groups.empty() ? std::vector<uint32_t>() : g_.depths();
-    for (const Candidates& c : groups) {
+    std::vector<uint32_t> depths = all.empty() ? std::vector<uint32_t>() : g_.depths();
+    for (const Candidates& c : all) {
       for (const Group& alike : groups_of(rule_, c.all, facts_)) {
         // Of different depths, one may well need the other: what merges both cannot be computed.
         std::map<uint32_t, std::vector<uint32_t>> levels;
         for (uint32_t item : alike.items) levels[depths[c.roots[item].value]].push_back(item);
         for (const auto& [depth, items] : levels) {
           if (g_.engine().full() != Full::no) return changed;
-          if (items.size() < 2 || items.size() > kMostMerged) continue;
-          std::vector<ClassId> roots;
-          std::vector<ENodeId> matched;
-          std::vector<uint32_t> key;
-          for (uint32_t item : items) {
-            roots.push_back(c.roots[item]);
-            key.push_back(c.roots[item].value);
-            matched.insert(matched.end(), c.matched[item].begin(), c.matched[item].end());
-          }
-          if (done.insert(key).second)
-            changed += apply_at(id, chosen(c.all, items), roots, matched);
+          if (items.size() >= 2 && items.size() <= kMostMerged)
+            changed += merge(id, c, items, done);
         }
       }
     }
@@ -184,19 +168,93 @@ class Application {
   }
 
  private:
+  static constexpr size_t kMostMerged = 32;
+
+  // Items of groups that share what is not starred.
+  struct Candidates {
+    Substitution all;
+    std::vector<ClassId> roots;
+    std::vector<std::vector<ENodeId>> matched;
+  };
+
+  // Of all rows; their classes follow one another in classes_.
+  std::vector<Candidates> candidates(const Rows& rows, const Mergers& mergers) {
+    std::vector<Candidates> out;
+    classes_.clear();
+    for (size_t i = 0; i < rows.size(); ++i)
+      classes_.insert(classes_.end(), rows.classes(i).begin(), rows.classes(i).end());
+    for (ClassId& c : classes_) c = g_.engine().find(c);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      // What was merged is not merged again with its own parts.
+      if (std::ranges::any_of(rows.nodes(i), [&](ENodeId n) { return made_by(n, mergers); }))
+        continue;
+      size_t first = i * flat_.slots.size();
+      auto s = bound(rows, i, first);
+      if (!s) continue;
+      ClassId root = classes_[first + static_cast<size_t>(flat_.roots[0])];
+      auto it = std::ranges::find_if(out, [&](const Candidates& c) { return shares(c.all, *s); });
+      if (it == out.end()) it = out.insert(out.end(), {*s, {}, {}});
+      if (std::ranges::find(it->roots, root) != it->roots.end()) continue;  // said otherwise before
+      if (!it->roots.empty()) append(it->all, *s);
+      it->roots.push_back(root);
+      it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
+    }
+    return out;
+  }
+
+  bool merge(RuleId id, const Candidates& c, const std::vector<uint32_t>& items,
+             std::set<std::vector<uint32_t>>& done) {
+    std::vector<ClassId> roots;
+    std::vector<Type> types;
+    std::vector<uint32_t> key;
+    matched_.clear();
+    for (uint32_t item : items) {
+      roots.push_back(c.roots[item]);
+      types.push_back(g_.type(g_.engine().find(c.roots[item])));
+      key.push_back(c.roots[item].value);
+      matched_.insert(matched_.end(), c.matched[item].begin(), c.matched[item].end());
+    }
+    if (!done.insert(key).second) return false;
+    auto side = apply(rule_, chosen(c.all, items), facts_, types);
+    return side && add(id, g_.recipe_of(*side), roots);
+  }
+
   bool made_by(ENodeId n, const Mergers& rules) const {
     const Provenance& p = g_.engine().provenance();
     return p.maker(n).valid() && rules.count(p.firing(p.maker(n)).rule.value);
   }
 
-  std::optional<Substitution> bound(const Rows& rows, size_t row) const {
+  // Everything that the answer to a row depends on.
+  std::vector<uint32_t> key_of(const Rows& rows, size_t row) const {
+    std::vector<uint32_t> key;
+    key.reserve(flat_.atoms.size() + 3 * flat_.slots.size());
+    for (ENodeId n : rows.nodes(row)) key.push_back(g_.engine().node(n).attr);
+    for (ClassId c : classes_) {
+      auto known = g_.known(c);
+      key.insert(key.end(), {known.type, known.constant, known.weight_only});
+    }
+    return key;
+  }
+
+  std::optional<TensorEGraph::Recipe> recipe(const Rows& rows, size_t row) {
+    auto s = bound(rows, row, 0);
+    if (!s) return std::nullopt;
+    std::vector<Type> types;
+    for (int slot : flat_.roots)
+      types.push_back(g_.type(g_.engine().find(classes_[static_cast<size_t>(slot)])));
+    auto side = apply(rule_, *s, facts_, types);
+    if (!side) return std::nullopt;
+    return g_.recipe_of(*side);
+  }
+
+  // What the variables stand for: terms are places in classes_, from `first` on.
+  std::optional<Substitution> bound(const Rows& rows, size_t row, size_t first) const {
     const Variables& v = rule_.variables;
     Substitution s(v.names.size());
     for (size_t i = 0; i < flat_.slots.size(); ++i) {
       const FlatPattern::Slot& slot = flat_.slots[i];
-      if (slot.variable < 0) continue;
-      Term term(size_t{g_.engine().find(rows.classes(row)[i]).value});
-      if (!bind_term(v, s, slot.variable, slot.repetition, term)) return std::nullopt;
+      if (slot.variable >= 0 && !bind_term(v, s, slot.variable, slot.repetition, Term(first + i)))
+        return std::nullopt;
     }
     for (size_t i = 0; i < flat_.atoms.size(); ++i) {
       const FlatPattern::Atom& a = flat_.atoms[i];
@@ -208,9 +266,14 @@ class Application {
     return s;
   }
 
+  bool same_term(const Binding& a, const Binding& b) const {
+    auto *x = std::get_if<Term>(&a), *y = std::get_if<Term>(&b);
+    return x && y ? classes_[x->value] == classes_[y->value] : a == b;
+  }
+
   bool shares(const Substitution& a, const Substitution& b) const {
     for (size_t v = 0; v < a.size(); ++v) {
-      if (!rule_.variables.starred(static_cast<int>(v)) && !(a[v] == b[v])) return false;
+      if (!rule_.variables.starred(static_cast<int>(v)) && !same_term(a[v], b[v])) return false;
     }
     return true;
   }
@@ -224,16 +287,11 @@ class Application {
     }
   }
 
-  bool apply_at(RuleId id, const Substitution& s, std::span<const ClassId> roots,
-                std::span<const ENodeId> matched) {
+  bool add(RuleId id, const TensorEGraph::Recipe& recipe, std::span<const ClassId> roots) {
     EGraph& engine = g_.engine();
-    std::vector<Type> types;
-    for (ClassId c : roots) types.push_back(g_.type(engine.find(c)));
-    auto plan = apply(rule_, s, facts_, types);
-    if (!plan) return false;
     size_t ids = engine.ids(), unions = engine.union_count();
-    engine.begin_firing(id, matched);
-    std::vector<ClassId> made = g_.add(*plan);
+    engine.begin_firing(id, matched_);
+    std::vector<ClassId> made = g_.add(recipe, classes_);
     for (size_t i = 0; i < made.size(); ++i) engine.unite(roots[i], made[i]);
     engine.end_firing();
     return engine.ids() != ids || engine.union_count() != unions;
@@ -242,6 +300,8 @@ class Application {
   TensorEGraph& g_;
   const Rule& rule_;
   const FlatPattern& flat_;
+  std::vector<ClassId> classes_;  // that terms stand for
+  std::vector<ENodeId> matched_;  // nodes of the firing at hand
   TermFacts facts_;
 };
 
@@ -298,8 +358,9 @@ class Saturation {
   Rewrite rewrite(const Rule& rule, const FlatPattern& flat) {
     Rewrite out{.name = rule.name, .query = query_of(g_, rule, flat, filters_), .apply = {}};
     if (!rule.merges_group()) {
-      out.apply = [this, &rule, &flat](EGraph&, RuleId id, const Rows& rows) {
-        return Application(g_, rule, flat).apply_each(id, rows);
+      auto recipes = std::make_shared<Recipes>();
+      out.apply = [this, &rule, &flat, recipes](EGraph&, RuleId id, const Rows& rows) {
+        return Application(g_, rule, flat).apply_each(id, rows, *recipes);
       };
       return out;
     }

@@ -20,7 +20,7 @@ struct SaturateOptions {
   // Globs over the names of rules. What `disable` names is off unless `enable` names it too.
   std::vector<std::string> enable, disable;
   bool exact = false;  // only rules that keep every bit
-  size_t nodes = 10000;
+  size_t nodes = 5000;
   size_t rounds = 12;
   size_t bytes = size_t{1} << 30;
   BackOff back_off;

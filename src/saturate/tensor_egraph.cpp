@@ -96,23 +96,34 @@ ClassId TensorEGraph::add_constant(const Tensor& value) {
   return add(kConstantOp, place(at), {}, one.type());
 }
 
-std::vector<ClassId> TensorEGraph::add(const RightSide& plan) {
-  std::vector<ClassId> made, constants, results;
-  for (const Tensor& t : plan.constants) constants.push_back(add_constant(t));
+TensorEGraph::Recipe TensorEGraph::recipe_of(const RightSide& side) {
+  Recipe out;
+  for (const RightSide::Step& s : side.steps)
+    out.steps.push_back({s.op.value, id_of(s.attrs), id_of(s.type), s.args});
+  for (const Tensor& t : side.constants) out.constants.push_back(add_constant(t));
+  out.results = side.results;
+  return out;
+}
+
+std::vector<ClassId> TensorEGraph::add(const Recipe& recipe, std::span<const ClassId> matched) {
+  SmallVec<ClassId, 16> made, operands;
   auto term = [&](RightSide::Ref r) {
     if (r.from == RightSide::Ref::From::step) return made[r.index];
-    if (r.from == RightSide::Ref::From::constant) return constants[r.index];
-    return engine_.find(ClassId(size_t{r.index}));
+    if (r.from == RightSide::Ref::From::constant) return recipe.constants[r.index];
+    return matched[r.index];
   };
-  std::vector<ClassId> operands;
-  for (const RightSide::Step& step : plan.steps) {
-    operands.clear();
-    for (RightSide::Ref r : step.args) operands.push_back(term(r));
-    if (!std::ranges::all_of(operands, &ClassId::valid)) return {};
-    made.push_back(add(step.op, step.attrs, operands, step.type));
-    if (!made.back().valid()) return {};
+  for (const Recipe::Step& step : recipe.steps) {
+    operands = {};
+    for (RightSide::Ref r : step.operands) {
+      operands.push_back(term(r));
+      if (!operands[operands.size() - 1].valid()) return {};
+    }
+    pending_type_ = step.type;
+    made.push_back(engine_.add(step.op, step.attr, std::span<const ClassId>(operands)));
+    if (!made[made.size() - 1].valid()) return {};
   }
-  for (RightSide::Ref r : plan.results) {
+  std::vector<ClassId> results;
+  for (RightSide::Ref r : recipe.results) {
     results.push_back(term(r));
     if (!results.back().valid()) return {};
   }
@@ -163,16 +174,14 @@ void TensorEGraph::merge(ClassId kept, ClassId gone) {
   if (news) engine_.touch(kept);
 }
 
+TensorEGraph::Known TensorEGraph::known(ClassId c) const {
+  const ClassFacts& f = facts_[engine_.find(c).value];
+  return {f.type, static_cast<uint32_t>(f.constant), f.weight_only};
+}
+
 const Tensor* TensorEGraph::constant(ClassId c) const {
   int32_t at = facts_[engine_.find(c).value].constant;
   return at < 0 ? nullptr : &constants_[static_cast<size_t>(at)];
-}
-
-TermFacts TensorEGraph::facts() const {
-  auto class_of = [this](Term t) { return engine_.find(ClassId(size_t{t.value})); };
-  return {.type = [=, this](Term t) -> const Type& { return type(class_of(t)); },
-          .constant = [=, this](Term t) { return constant(class_of(t)); },
-          .weight_only = [=, this](Term t) { return weight_only(class_of(t)); }};
 }
 
 bool TensorEGraph::fold() {

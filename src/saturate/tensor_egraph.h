@@ -33,16 +33,31 @@ class TensorEGraph {
   // Not valid where a limit was met.
   ClassId add(OpId op, Attrs attrs, std::span<const ClassId> operands, const Type& type);
   ClassId add_constant(const Tensor& value);
-  // All of a plan's nodes; one class per result, none where a limit was met.
-  std::vector<ClassId> add(const RightSide& plan);
+  // A right side over places in a list of classes, ready to be added again and again.
+  struct Recipe {
+    struct Step {
+      uint32_t op, attr, type;
+      std::vector<RightSide::Ref> operands;
+    };
+    std::vector<Step> steps;
+    std::vector<ClassId> constants;
+    std::vector<RightSide::Ref> results;
+  };
+  Recipe recipe_of(const RightSide& side);
+  // One class per result; none where a limit was met.
+  std::vector<ClassId> add(const Recipe& recipe, std::span<const ClassId> matched);
   // Small values that can be computed become constants; true if there were any.
   bool fold();
 
   const Type& type(ClassId c) const { return types_[facts_[c.value].type]; }
+  // All that rules may ask about a class: equal numbers, equal answers.
+  struct Known {
+    uint32_t type, constant, weight_only;
+  };
+  Known known(ClassId c) const;
   const Tensor* constant(ClassId c) const;
   bool weight_only(ClassId c) const { return facts_[c.value].weight_only; }
   Attrs attrs(uint32_t id) const { return attrs_[id]; }
-  TermFacts facts() const;
 
   // Classes of the program's outputs, in their order.
   std::vector<ClassId> roots() const;

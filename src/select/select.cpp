@@ -46,13 +46,6 @@ double added_bytes(const Candidate& c) {
   return bytes;
 }
 
-struct Option {
-  Candidate candidate;
-  double price = 0, added = 0;  // seconds; bytes
-};
-// For one choice of layouts, those of which one may be best: cheaper ones add more.
-using Options = std::vector<Option>;
-
 // A group with what it loads, and those of its loads that may lie otherwise.
 struct Place {
   Outline outline;
@@ -73,6 +66,61 @@ std::vector<Layouts> layouts_worth_trying(const Place& p) {
     if (std::ranges::find(all, l) == all.end()) all.push_back(l);
   }
   return all;
+}
+
+// Candidates that are cheaper than all that add less, by measured prices where there are any:
+// what was measured is not held against what was only estimated.
+Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless,
+                   const SelectOptions& options) {
+  Options all, measured;
+  for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
+  for (size_t i = 0; i < all.size() && i < static_cast<size_t>(options.asked); ++i) {
+    if (!options.price || all[i].price > hopeless) break;
+    auto price = options.price({p.outline.graph, p.constant, all[i].candidate});
+    if (price) measured.push_back({all[i].candidate, *price, all[i].added});
+  }
+  if (!measured.empty()) {
+    // Room can be had in any case.
+    Option least = *std::ranges::min_element(all, {}, &Option::added);
+    if (std::ranges::min(measured, {}, &Option::added).added > least.added) {
+      least.price = std::max(least.price, std::ranges::max(measured, {}, &Option::price).price);
+      measured.push_back(std::move(least));
+    }
+    all = std::move(measured);
+  }
+  std::ranges::stable_sort(all, {}, &Option::price);
+  Options kept;
+  for (Option& o : all) {
+    if (kept.empty() || o.added < kept.back().added) kept.push_back(std::move(o));
+  }
+  return kept;
+}
+
+// Nothing where no kernel takes the group.
+std::vector<Options> priced(const Place& p, bool convolves, const Catalogue& catalogue,
+                            const Target& target, const SelectOptions& options) {
+  std::vector<std::vector<Candidate>> offered;
+  double best = 1e30;
+  auto all = convolves ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
+  for (Layouts& l : all) {
+    offered.push_back(
+        offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target, options.error));
+    if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
+  }
+  std::vector<Options> found;
+  for (std::vector<Candidate>& candidates : offered) {
+    if (!candidates.empty())
+      found.push_back(worthwhile(p, candidates, best * options.hopeless, options));
+  }
+  return found;
+}
+
+const std::vector<Options>& known_options(const Place& p, bool convolves,
+                                          const Catalogue& catalogue, const Target& target,
+                                          const SelectOptions& options, KnownOptions& known) {
+  auto [it, fresh] = known.try_emplace({hash(p.outline.graph), p.constant, p.movable, convolves});
+  if (fresh) it->second = priced(p, convolves, catalogue, target, options);
+  return it->second;
 }
 
 class Selector {
@@ -167,53 +215,10 @@ class Selector {
     static const std::vector<Options> kHost(1, Options(1));
     if (plan_.partition.groups[k].host) return kHost;
     const Place& p = places_[k];
-    auto [it, fresh] = decided_.try_emplace({hash(p.outline.graph), p.constant, p.movable});
-    if (fresh) it->second = priced(p);
-    return it->second;
-  }
-
-  std::vector<Options> priced(const Place& p) const {
-    std::vector<std::vector<Candidate>> offered;
-    double best = 1e30;
-    auto all = convolves_ ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
-    for (Layouts& l : all) {
-      offered.push_back(offers({p.outline.graph, p.constant, l, options_.wide}, catalogue_, target_,
-                               options_.error));
-      if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
-    }
-    std::vector<Options> found;
-    for (std::vector<Candidate>& candidates : offered) {
-      if (!candidates.empty()) found.push_back(worthwhile(p, candidates, best * options_.hopeless));
-    }
+    const auto& found = known_options(p, convolves_, catalogue_, target_, options_,
+                                      options_.known ? *options_.known : decided_);
     EMEND_ASSERT(!found.empty(), "no kernel takes a group");
     return found;
-  }
-
-  // Candidates that are cheaper than all that add less, by measured prices where there are any:
-  // what was measured is not held against what was only estimated.
-  Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless) const {
-    Options all, measured;
-    for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
-    for (size_t i = 0; i < all.size() && i < static_cast<size_t>(options_.asked); ++i) {
-      if (!options_.price || all[i].price > hopeless) break;
-      auto price = options_.price({p.outline.graph, p.constant, all[i].candidate});
-      if (price) measured.push_back({all[i].candidate, *price, all[i].added});
-    }
-    if (!measured.empty()) {
-      // Room can be had in any case.
-      Option least = *std::ranges::min_element(all, {}, &Option::added);
-      if (std::ranges::min(measured, {}, &Option::added).added > least.added) {
-        least.price = std::max(least.price, std::ranges::max(measured, {}, &Option::price).price);
-        measured.push_back(std::move(least));
-      }
-      all = std::move(measured);
-    }
-    std::ranges::stable_sort(all, {}, &Option::price);
-    Options kept;
-    for (Option& o : all) {
-      if (kept.empty() || o.added < kept.back().added) kept.push_back(std::move(o));
-    }
-    return kept;
   }
 
   // All options of a list lie alike.
@@ -285,8 +290,7 @@ class Selector {
   bool convolves_ = false;  // only convolutions care
   std::vector<Place> places_;
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
-  std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>>, std::vector<Options>>
-      decided_;
+  KnownOptions decided_;
   std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
   double byte_price_ = 0;
   Pbqp problem_;
@@ -296,13 +300,15 @@ class Selector {
 }  // namespace
 
 std::optional<double> cheapest(const Graph& group, const std::vector<bool>& constant,
-                               const Catalogue& catalogue, const Target& target, double error) {
+                               const Catalogue& catalogue, const Target& target,
+                               const SelectOptions& options) {
   Place p{{group, {}, {}}, constant, constant};
   p.movable.flip();
+  KnownOptions fresh;
   std::optional<double> best;
-  for (Layouts& l : layouts_worth_trying(p)) {
-    auto offered = offers({group, constant, l}, catalogue, target, error);
-    if (!offered.empty() && (!best || offered[0].estimate_s < *best)) best = offered[0].estimate_s;
+  for (const Options& list :
+       known_options(p, true, catalogue, target, options, options.known ? *options.known : fresh)) {
+    for (const Option& o : list) best = std::min(best.value_or(o.price), o.price);
   }
   return best;
 }
