@@ -170,7 +170,7 @@ Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* repo
   ImproveReport facts;
   auto egraph =
       timed(facts, "saturate", [&] { return saturate(g, options.saturate, &facts.saturated); });
-  KnownOptions known;
+  KnownPrices known;
   SelectOptions choose{.error = options.error, .known = &known};
   NodePrices prices(catalogue_here(), options.target, choose);
   Priced problem = timed(facts, "price", [&] { return priced(*egraph, prices); });

@@ -70,9 +70,9 @@ std::vector<Layouts> layouts_worth_trying(const Place& p) {
 
 // Candidates that are cheaper than all that add less, by measured prices where there are any:
 // what was measured is not held against what was only estimated.
-Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless,
-                   const SelectOptions& options) {
-  Options all, measured;
+PricedCandidates worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless,
+                            const SelectOptions& options) {
+  PricedCandidates all, measured;
   for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
   for (size_t i = 0; i < all.size() && i < static_cast<size_t>(options.asked); ++i) {
     if (!options.price || all[i].price > hopeless) break;
@@ -81,24 +81,25 @@ Options worthwhile(const Place& p, std::vector<Candidate>& candidates, double ho
   }
   if (!measured.empty()) {
     // Room can be had in any case.
-    Option least = *std::ranges::min_element(all, {}, &Option::added);
-    if (std::ranges::min(measured, {}, &Option::added).added > least.added) {
-      least.price = std::max(least.price, std::ranges::max(measured, {}, &Option::price).price);
+    PricedCandidate least = *std::ranges::min_element(all, {}, &PricedCandidate::added);
+    if (std::ranges::min(measured, {}, &PricedCandidate::added).added > least.added) {
+      least.price =
+          std::max(least.price, std::ranges::max(measured, {}, &PricedCandidate::price).price);
       measured.push_back(std::move(least));
     }
     all = std::move(measured);
   }
-  std::ranges::stable_sort(all, {}, &Option::price);
-  Options kept;
-  for (Option& o : all) {
+  std::ranges::stable_sort(all, {}, &PricedCandidate::price);
+  PricedCandidates kept;
+  for (PricedCandidate& o : all) {
     if (kept.empty() || o.added < kept.back().added) kept.push_back(std::move(o));
   }
   return kept;
 }
 
 // Nothing where no kernel takes the group.
-std::vector<Options> priced(const Place& p, bool convolves, const Catalogue& catalogue,
-                            const Target& target, const SelectOptions& options) {
+std::vector<PricedCandidates> priced(const Place& p, bool convolves, const Catalogue& catalogue,
+                                     const Target& target, const SelectOptions& options) {
   std::vector<std::vector<Candidate>> offered;
   double best = 1e30;
   auto all = convolves ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
@@ -107,7 +108,7 @@ std::vector<Options> priced(const Place& p, bool convolves, const Catalogue& cat
         offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target, options.error));
     if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
   }
-  std::vector<Options> found;
+  std::vector<PricedCandidates> found;
   for (std::vector<Candidate>& candidates : offered) {
     if (!candidates.empty())
       found.push_back(worthwhile(p, candidates, best * options.hopeless, options));
@@ -115,9 +116,10 @@ std::vector<Options> priced(const Place& p, bool convolves, const Catalogue& cat
   return found;
 }
 
-const std::vector<Options>& known_options(const Place& p, bool convolves,
-                                          const Catalogue& catalogue, const Target& target,
-                                          const SelectOptions& options, KnownOptions& known) {
+const std::vector<PricedCandidates>& known_prices(const Place& p, bool convolves,
+                                                  const Catalogue& catalogue, const Target& target,
+                                                  const SelectOptions& options,
+                                                  KnownPrices& known) {
   auto [it, fresh] = known.try_emplace({hash(p.outline.graph), p.constant, p.movable, convolves});
   if (fresh) it->second = priced(p, convolves, catalogue, target, options);
   return it->second;
@@ -198,31 +200,33 @@ class Selector {
     problem_ = {};
     for (size_t k = 0; k < places_.size(); ++k) {
       problem_.options.emplace_back();
-      for (const Options& o : options_of(k)) problem_.options.back().push_back(price(best(o)));
+      for (const PricedCandidates& o : options_of(k))
+        problem_.options.back().push_back(price(best(o)));
     }
     for (size_t k = 0; k < places_.size(); ++k) add_loads(k);
     for (const auto& o : g_.outputs) needs_plain(storage_of(g_, o.node));
     choice_ = solve(problem_);
   }
 
-  const Option& chosen(size_t k) { return best(options_of(k)[choice_.options[k]]); }
-  double price(const Option& o) const { return o.price + byte_price_ * o.added; }
-  const Option& best(const Options& options) const {
-    return *std::ranges::min_element(options, {}, [&](const Option& o) { return price(o); });
+  const PricedCandidate& chosen(size_t k) { return best(options_of(k)[choice_.options[k]]); }
+  double price(const PricedCandidate& o) const { return o.price + byte_price_ * o.added; }
+  const PricedCandidate& best(const PricedCandidates& options) const {
+    return *std::ranges::min_element(options, {},
+                                     [&](const PricedCandidate& o) { return price(o); });
   }
 
-  const std::vector<Options>& options_of(size_t k) {
-    static const std::vector<Options> kHost(1, Options(1));
+  const std::vector<PricedCandidates>& options_of(size_t k) {
+    static const std::vector<PricedCandidates> kHost(1, PricedCandidates(1));
     if (plan_.partition.groups[k].host) return kHost;
     const Place& p = places_[k];
-    const auto& found = known_options(p, convolves_, catalogue_, target_, options_,
-                                      options_.known ? *options_.known : decided_);
+    const auto& found = known_prices(p, convolves_, catalogue_, target_, options_,
+                                     options_.known ? *options_.known : decided_);
     EMEND_ASSERT(!found.empty(), "no kernel takes a group");
     return found;
   }
 
   // All options of a list lie alike.
-  static const Layouts& layouts(const Options& o) { return o[0].candidate.layouts; }
+  static const Layouts& layouts(const PricedCandidates& o) { return o[0].candidate.layouts; }
 
   double conversion(const Type& type, const Layout& from, const Layout& to) {
     if (from == to) return 0;
@@ -271,8 +275,8 @@ class Selector {
   void add_edge(std::pair<size_t, size_t> from, size_t to, size_t load, const Type& type) {
     Pbqp::Edge edge{from.first, to, {}};
     const auto &a = options_of(from.first), &b = options_of(to);
-    for (const Options& x : a) {
-      for (const Options& y : b) {
+    for (const PricedCandidates& x : a) {
+      for (const PricedCandidates& y : b) {
         edge.costs.push_back(
             conversion(type, layouts(x).store(from.second), layouts(y).load(load)));
       }
@@ -290,7 +294,7 @@ class Selector {
   bool convolves_ = false;  // only convolutions care
   std::vector<Place> places_;
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
-  KnownOptions decided_;
+  KnownPrices decided_;
   std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
   double byte_price_ = 0;
   Pbqp problem_;
@@ -304,11 +308,11 @@ std::optional<double> cheapest(const Graph& group, const std::vector<bool>& cons
                                const SelectOptions& options) {
   Place p{{group, {}, {}}, constant, constant};
   p.movable.flip();
-  KnownOptions fresh;
+  KnownPrices fresh;
   std::optional<double> best;
-  for (const Options& list :
-       known_options(p, true, catalogue, target, options, options.known ? *options.known : fresh)) {
-    for (const Option& o : list) best = std::min(best.value_or(o.price), o.price);
+  for (const PricedCandidates& list :
+       known_prices(p, true, catalogue, target, options, options.known ? *options.known : fresh)) {
+    for (const PricedCandidate& o : list) best = std::min(best.value_or(o.price), o.price);
   }
   return best;
 }

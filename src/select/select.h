@@ -25,27 +25,27 @@ struct Offer {
 };
 
 // A candidate at its price.
-struct Option {
+struct PricedCandidate {
   Candidate candidate;
   double price = 0, added = 0;  // seconds; bytes that weights grow by
 };
 // For one choice of layouts, those of which one may be best: cheaper ones add more.
-using Options = std::vector<Option>;
+using PricedCandidates = std::vector<PricedCandidate>;
 
 // What was found out about groups, by the group, its constants, the loads that may lie otherwise,
 // and whether layouts are tried at all. For one catalogue, target and set of options.
-using KnownOptions = std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>, bool>,
-                              std::vector<Options>>;
+using KnownPrices = std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>, bool>,
+                             std::vector<PricedCandidates>>;
 
 struct SelectOptions {
   // Seconds; nothing: unknown, the estimate counts.
   std::function<std::optional<double>(const Offer&)> price;
-  int asked = 6;                  // candidates of a group in one layout at most
-  size_t wide = 1;                // times as many are offered: see Wanted
-  double hopeless = 2;            // times the best estimate: not asked about
-  double memory = 1e9;            // weights as stored: at most this times those of the graph
-  double error = 1e9;             // kernels that lose more are not used, see Candidate::error
-  KnownOptions* known = nullptr;  // kept by whoever selects again and again
+  int asked = 6;                 // candidates of a group in one layout at most
+  size_t wide = 1;               // times as many are offered: see Wanted
+  double hopeless = 2;           // times the best estimate: not asked about
+  double memory = 1e9;           // weights as stored: at most this times those of the graph
+  double error = 1e9;            // kernels that lose more are not used, see Candidate::error
+  KnownPrices* known = nullptr;  // kept by whoever selects again and again
 };
 
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,
