@@ -1,10 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-<<<<<<< HEAD
-.PHONY: build demo test bench bench-kernels bench-quantized bench-memory bench-egraph install asan format check-format clean help
-=======
-.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory install asan format check-format clean help
->>>>>>> a991556 (Extraction: HiGHS behind solve/, linear programs over cuts, bench and tests of the verb)
+.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
