@@ -76,15 +76,14 @@ std::vector<Rule> conv_rules() {
       rule("conv-pixel-is-matmul", "(conv[" + pixel + "] ?x ?v)",
              "(reshape[shape=(joined (list (dim ?x 0) (dim ?v 0)) (kernel ?x))] (matmul (reshape[shape=(list (dim ?v 0) (dim ?v 1))] ?v) (reshape[shape=(list (dim ?x 0) (dim ?x 1) (product_of (kernel ?x)))] ?x)))",
              is_pixel, "x:[n,c,h,w] v:[f,c,1,1] | x:[n,c,h] v:[f,c,1]"),
-      reassociating(rule("avg-pool-is-conv", "(avg_pool[kernel=?k, " + window + ", count_include_pad=true, ceil_mode=false] ?x)",
-             "(conv[" + window + ", group=(dim ?x 1)] ?x (div (broadcast[shape=(joined (list (dim ?x 1) 1) ?k)] 1) (number (product_of ?k))))", {"(floating ?x)", "(below ?p ?k)", "(every ?d 1)"}, "x:[n,c,h,w]")),
       reassociating(rule("conv-is-avg-pool", "(conv[" + window + ", group=?g] ?x ?w)",
              "(mul (avg_pool[kernel=(kernel ?w), " + window + ", count_include_pad=true] ?x) (number (product (uniform ?w) (product_of (kernel ?w)))))",
              {"(floating ?x)", "(equal ?g (dim ?w 0))", "(equal (dim ?w 1) 1)", "(below ?p (kernel ?w))", "(every ?d 1)"}, "x:[n,c,h,w] w:=[c,1,r,s]")),
+      // The way back is one group per channel, which nothing else wants.
       // Half as many groups, the filters of one with zeros where the other's channels are.
       reassociating(also_true(1, rule("conv-groups-paired", "(conv[?a, group=?g] ?x ?w)",
              "(conv[?a, group=(quotient ?g 2)] ?x (reshape[shape=(joined (list (dim ?w 0) (product (dim ?w 1) 2)) (kernel ?w))] (concat[axis=1] " + of_pair("0") + " " + of_pair("1") + ")))",
-             {"(weights ?w)"}, "x:[n,c*2*k,h,w] w:[f*2*k,c,r,s]"))),
+             {"(at_least (list (dim ?w 1)) 2)", "(weights ?w)"}, "x:[n,c*2*k,h,w] w:[f*2*k,c,r,s]"))),
       rule("split-conv-filters", "(get[index=?i] (split[axis=1, sizes=?t] (conv[?a, group=1] ?x ?w)))", "(conv[?a, group=1] ?x (get[index=?i] (split[axis=0, sizes=?t] ?w)))", {}, "x:[n,c,h,w] w:[f,c,r,s]"),
       rule("split-conv-batch",   "(get[index=?i] (split[axis=0, sizes=?t] (conv[?a] ?x ?w)))", "(conv[?a] (get[index=?i] (split[axis=0, sizes=?t] ?x)) ?w)", {}, x_w),
   };
