@@ -37,6 +37,8 @@ std::vector<Rule> algebra_rules() {
       reassociating(always("mul-constants", "(mul (mul ?x ?a) ?b)", "(mul ?x (mul ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
       reassociating(rule("add-pulls-constant", "(add (add ?x ?a) (add ?y ?b))", "(add (add ?x ?y) (add ?a ?b))", {"(weights ?a ?b)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c] b:~[a,b,c]")),
 
+      reassociating(rule("add-moves-weights", "(add (add ?x ?a) ?y)", "(add (add ?x ?y) ?a)", {"(weights ?a)"}, "x:[a,b,c] y:~[a,b,c] a:~[a,b,c]")),
+
       // What exporters spell out, in the orders they do.
       reassociating(always("gelu-half-last",      "(mul (mul ?x " + erf + ") 0.5)",     "(gelu ?x)", {"(floating ?x)"})),
       reassociating(always("gelu-half-first",     "(mul (mul ?x 0.5) " + erf + ")",     "(gelu ?x)", {"(floating ?x)"})),

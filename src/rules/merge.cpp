@@ -39,6 +39,9 @@ std::vector<Rule> merge_rules() {
            {"(has_rank ?x 2)", "(has_rank ?w 2)"}, "x:[a,b] w:[b,c] y:[a,d] v:[d,c]")),
       reassociating(rule("sum-of-matmuls-batched", "(add (matmul ?x ?w) (matmul ?y ?v))", "(matmul (concat[axis=(axis ?x -1)] ?x ?y) (concat[axis=(axis ?w -2)] ?w ?v))",
            {"(rank_at_least ?x 3)", "(rank_at_least ?w 2)"}, "x:[e,a,b] w:[b,c] y:[e,a,d] v:[d,c] | x:[e,a,b] w:[e,b,c] y:[e,a,d] v:[e,d,c]")),
+      // Terms of a sum that may be one product come together, without all the other ways to bracket it.
+      reassociating(rule("matmuls-meet", "(add (matmul ?x ?w) (add (matmul ?y ?v) ?z))", "(add (add (matmul ?x ?w) (matmul ?y ?v)) ?z)", {}, "x:[a,b] w:[b,c] y:[a,d] v:[d,c] z:~[a,c]")),
+      reassociating(rule("convs-meet", "(add (conv[?a] ?x ?w) (add (conv[?a] ?y ?v) ?z))", "(add (add (conv[?a] ?x ?w) (conv[?a] ?y ?v)) ?z)", {}, "x:[n,c,h,w] w:[f,c,r,s] y:[n,d,h,w] v:[f,d,r,s] z:~[f,1,1]")),
       // With groups, filters appended at the end would meet other channels.
       both("concat-conv-filters", "(concat[axis=1] (conv[?a, group=1] ?x ?w*)...)", "(conv[?a, group=1] ?x (concat[axis=0] ?w*...))", {}, "x:[n,c,h,w] w*:[f_i,c,r,s]"),
       both("concat-conv-batch",   "(concat[axis=0] (conv[?a] ?x* ?w)...)", "(conv[?a] (concat[axis=0] ?x*...) ?w)", {}, "x*:[n_i,c*g,h,w] w:[f*g,c,r,s]"),
