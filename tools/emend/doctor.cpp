@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "run/onednn.h"
+#include "solve/highs.h"
 #include "verb.h"
 
 namespace emend {
@@ -78,6 +79,10 @@ std::vector<Finding> examine() {
                  onednn.loaded ? ""
                                : "without it convolutions run on generated kernels only; the wheel "
                                  "onednn-cpu-gomp has it, EMEND_ONEDNN names libdnnl.so.3"});
+  const bool highs = static_cast<bool>(highs_solver());
+  all.push_back(
+      {"HiGHS", highs ? "built in" : "none",
+       highs ? "" : "without it fewer extractions are proven best; `make certify` brings it in"});
   bool gpu = std::filesystem::exists("/dev/nvidiactl");
   all.push_back({"GPU", gpu ? "NVIDIA" : "none", gpu ? "" : "models run on the CPU"});
   return all;
