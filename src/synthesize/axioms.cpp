@@ -189,7 +189,7 @@ std::vector<AxiomReport> compare_axioms(const std::vector<Axiom>& axioms,
                               [&](const Equation& known) { return says(known, e); });
       if (same) continue;
       Rng rng(seed, 7);
-      Sizes sizes = draw_sizes(size_names(e.operands), SizeDraw::different, rng);
+      SizeTable sizes = draw_sizes(size_names(e.operands), SizeDraw::different, rng);
       if (derivable(e, sizes, rules, options)) {
         report.standing = Standing::follows;
       } else {

@@ -75,7 +75,7 @@ void Bank::read_operations() {
   }
 }
 
-Bank::Assignment Bank::assignment(Sizes sizes, bool different) const {
+Bank::Assignment Bank::assignment(SizeTable sizes, bool different) const {
   Rule rule;
   rule.variables = variables_;
   Substitution s(variables_.names.size());
@@ -200,7 +200,7 @@ Pattern Bank::pattern_of(const Term& t) const {
   return with_operands(o.pattern, first, a, &b);
 }
 
-void Bank::try_term(int operation, int first, int second, std::vector<Candidate>& found) {
+void Bank::try_term(int operation, int first, int second, std::vector<Suggestion>& found) {
   Term t;
   t.operation = operation;
   t.args[0] = first;
@@ -243,8 +243,8 @@ void Bank::try_term(int operation, int first, int second, std::vector<Candidate>
   remember(terms_.size() - 1);
 }
 
-std::vector<Candidate> Bank::grow(const Monitor& monitor) {
-  std::vector<Candidate> found;
+std::vector<Suggestion> Bank::grow(const Monitor& monitor) {
+  std::vector<Suggestion> found;
   if (done()) return found;
   ++operators_;
   std::vector<std::vector<int>> by_operators(static_cast<size_t>(operators_));

@@ -21,9 +21,9 @@ struct BankOptions {
   uint64_t seed = 1;
 };
 
-struct Candidate {
+struct Suggestion {
   Equation equation;
-  Sizes sizes;  // an assignment on which both sides are legal and equal
+  SizeTable sizes;  // an assignment on which both sides are legal and equal
   int operators = 0;
 };
 
@@ -33,7 +33,7 @@ class Bank {
   Bank(const Menu& menu, const BankOptions& options, Calculator& calculator);
 
   // Adds the terms of one more operator and says what they suggest; nothing once the menu is done.
-  std::vector<Candidate> grow(const Monitor& monitor);
+  std::vector<Suggestion> grow(const Monitor& monitor);
   bool done() const { return full_ || operators_ >= menu_.operators; }
   // The menu's terms of so many operators have been tried; the limit did not cut them short.
   bool complete() const { return !full_; }
@@ -43,7 +43,7 @@ class Bank {
 
  private:
   struct Assignment {
-    Sizes sizes;
+    SizeTable sizes;
     bool different;
     std::vector<std::vector<std::pair<OpId, Attrs>>> steps;  // per operation, innermost first
   };
@@ -64,9 +64,9 @@ class Bank {
 
   void read_operations();
   void draw_assignments(const BankOptions& options);
-  Assignment assignment(Sizes sizes, bool different) const;
+  Assignment assignment(SizeTable sizes, bool different) const;
   std::optional<ExactValue> value_of(const Term& t, size_t assignment);
-  void try_term(int operation, int first, int second, std::vector<Candidate>& found);
+  void try_term(int operation, int first, int second, std::vector<Suggestion>& found);
   bool takes(const Operation& o, Term& t) const;
   bool evaluate(Term& t);
   std::vector<size_t> partners(const Term& t) const;

@@ -101,7 +101,7 @@ ClassId Derivation::add_node(uint32_t op, uint32_t attr, std::span<const ClassId
   return c;
 }
 
-ClassId Derivation::operand(const Input& input, const Sizes& sizes, bool& legal) {
+ClassId Derivation::operand(const Input& input, const SizeTable& sizes, bool& legal) {
   Dims shape = shape_of(input, sizes);
   auto constant = constant_of(input.content, shape);
   legal = legal && (constant || !input.is_constant());
@@ -136,7 +136,8 @@ std::optional<ClassId> Derivation::add(const RightSide& plan) {
   return at(plan.results[0]);
 }
 
-std::optional<ClassId> Derivation::add(const Equation& e, const Pattern& side, const Sizes& sizes) {
+std::optional<ClassId> Derivation::add(const Equation& e, const Pattern& side,
+                                       const SizeTable& sizes) {
   Substitution s(e.variables.names.size());
   bool legal = true;
   for (size_t i = 0; i < e.operands.size(); ++i)
@@ -216,7 +217,7 @@ void Derivation::saturate(const std::vector<Directed>& rules) {
   graph_.rebuild();
 }
 
-bool derivable(const Equation& e, const Sizes& sizes, const std::vector<Directed>& rules,
+bool derivable(const Equation& e, const SizeTable& sizes, const std::vector<Directed>& rules,
                const DeriveOptions& options) {
   Derivation d(options);
   auto left = d.add(e, e.left, sizes), right = d.add(e, e.right, sizes);

@@ -24,7 +24,7 @@ class Derivation {
 
   // A side of an equation with its operands at these sizes; nullopt where it is illegal, or where
   // the graph is full. Operands of one name and shape are one.
-  std::optional<ClassId> add(const Equation& e, const Pattern& side, const Sizes& sizes);
+  std::optional<ClassId> add(const Equation& e, const Pattern& side, const SizeTable& sizes);
   // Applies the rules, of which those known from earlier calls must be the first, until nothing
   // changes or a limit is met.
   void saturate(const std::vector<Directed>& rules);
@@ -39,7 +39,7 @@ class Derivation {
   };
   ClassId add_node(uint32_t op, uint32_t attr, std::span<const ClassId> args, Shaped shaped);
   uint32_t attr_id(Attrs attrs);
-  ClassId operand(const Input& input, const Sizes& sizes, bool& legal);
+  ClassId operand(const Input& input, const SizeTable& sizes, bool& legal);
   std::optional<ClassId> add(const struct RightSide& plan);
   void apply(Compiled& c);
   void apply_row(const Compiled& c, std::span<const ClassId> classes,
@@ -55,7 +55,7 @@ class Derivation {
 };
 
 // Does it follow from the rules, at these sizes?
-bool derivable(const Equation& e, const Sizes& sizes, const std::vector<Directed>& rules,
+bool derivable(const Equation& e, const SizeTable& sizes, const std::vector<Directed>& rules,
                const DeriveOptions& options);
 
 }  // namespace emend

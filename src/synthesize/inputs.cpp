@@ -32,8 +32,8 @@ Input parse_input(const std::string& item) {
   return in;
 }
 
-// Sizes by the letter's usual meaning, as in the rules' own drawings, but small: thousands of terms
-// are evaluated.
+// Sizes by the letter's usual meaning, as in the rules' own drawings, but small: thousands of
+// terms are evaluated.
 const Dims& choices(const std::string& name) {
   static const Dims kBatch = {2, 1, 3}, kKernel = {2, 3, 1}, kPicture = {4, 3, 5, 6, 7, 8, 9},
                     kAny = {2, 3, 4, 5, 6, 7, 8, 9};
@@ -163,7 +163,7 @@ std::vector<std::string> size_names(const std::vector<Input>& inputs) {
   return names;
 }
 
-Dims shape_of(const Input& input, const Sizes& sizes) {
+Dims shape_of(const Input& input, const SizeTable& sizes) {
   Dims shape;
   for (const std::string& extent : input.extents) {
     int64_t product = 1;
@@ -174,8 +174,9 @@ Dims shape_of(const Input& input, const Sizes& sizes) {
   return shape;
 }
 
-Sizes draw_sizes(const std::vector<std::string>& names, SizeDraw how, Rng& rng, int64_t largest) {
-  Sizes sizes;
+SizeTable draw_sizes(const std::vector<std::string>& names, SizeDraw how, Rng& rng,
+                     int64_t largest) {
+  SizeTable sizes;
   std::set<int64_t> used;
   int64_t common = rng.between(0, 2);
   for (const std::string& name : names) {

@@ -33,10 +33,10 @@ std::string_view to_text(Input::Content c);
 std::vector<Input> parse_inputs(std::string_view text);
 std::string to_text(const Input& input);
 
-using Sizes = std::map<std::string, int64_t>;
+using SizeTable = std::map<std::string, int64_t>;
 
 std::vector<std::string> size_names(const std::vector<Input>& inputs);
-Dims shape_of(const Input& input, const Sizes& sizes);
+Dims shape_of(const Input& input, const SizeTable& sizes);
 
 // The first is for what is true in general; the others find what is only true there.
 enum class SizeDraw : uint8_t {
@@ -44,8 +44,8 @@ enum class SizeDraw : uint8_t {
   alike,      // mostly equal: other types agree
   single,     // some are one: operands broadcast
 };
-Sizes draw_sizes(const std::vector<std::string>& names, SizeDraw how, Rng& rng,
-                 int64_t largest = 6);
+SizeTable draw_sizes(const std::vector<std::string>& names, SizeDraw how, Rng& rng,
+                     int64_t largest = 6);
 
 // A value of that shape: random, or the constant; nullopt where the constant has no such shape.
 std::optional<ExactValue> draw_value(Input::Content content, const Dims& shape, Rng& rng);

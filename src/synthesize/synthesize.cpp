@@ -20,13 +20,13 @@ std::vector<std::string> every_operation(const std::vector<Menu>& menus) {
 
 // Small ones first; of these the ones about more operands, and those of higher rank, without
 // special constants: the others follow from them.
-void sort(std::vector<Candidate>& candidates) {
+void sort(std::vector<Suggestion>& candidates) {
   struct Keyed {
     std::tuple<int, int, int, int, size_t, std::string> key;
-    Candidate candidate;
+    Suggestion candidate;
   };
   std::vector<Keyed> keyed;
-  for (Candidate& c : candidates) {
+  for (Suggestion& c : candidates) {
     int constants = 0, rank = 0;
     for (const Input& in : c.equation.operands) {
       constants += in.is_constant();
@@ -81,13 +81,13 @@ class Synthesizer {
 
   // Each by itself: in an e-graph of all of them, more would follow, but by way of terms that are
   // not there when the equation is wanted.
-  void settle(const std::vector<Candidate>& candidates) {
+  void settle(const std::vector<Suggestion>& candidates) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (options_.monitor.stop_requested()) return;
       options_.monitor.tell({.phase = "synthesize",
                              .done = static_cast<int64_t>(i),
                              .of = static_cast<int64_t>(candidates.size())});
-      const Candidate& c = candidates[i];
+      const Suggestion& c = candidates[i];
       if (derivable(c.equation, c.sizes, rules_, options_.derive)) {
         ++menu_.derivable;
       } else {
@@ -96,7 +96,7 @@ class Synthesizer {
     }
   }
 
-  void judge(const Candidate& c) {
+  void judge(const Suggestion& c) {
     VerifyOptions o = options_.verify;
     o.seed = options_.seed;
     Verified v = verify(c.equation, alternatives_, o, calculator_);
@@ -133,7 +133,7 @@ class Synthesizer {
   Calculator calculator_;
   Alternatives alternatives_;
   std::vector<Directed> rules_;
-  std::vector<Sizes> sizes_;  // per found equation
+  std::vector<SizeTable> sizes_;  // per found equation
   MenuReport menu_;
   SynthesizeReport report_;
 };

@@ -6,17 +6,11 @@
 // rules/functions.h. Then two rounds of fresh trials must all pass.
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
 
-#include "synthesize/equation.h"
+#include "synthesize/attributes.h"
 
 namespace emend {
-
-// Attributes that operators are tried with.
-using Alternatives = std::map<OpId, std::vector<Attrs>>;
-Alternatives alternatives_of(const std::vector<std::string>& operations);
 
 struct VerifyOptions {
   int trials = 300;                                   // legal ones, per round

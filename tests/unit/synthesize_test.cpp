@@ -90,7 +90,8 @@ TEST(Derive, DoesNotApplyMergedGroupsWhereFiltersDiffer) {
   Equation e = parse_equation("x:[n,c,h,w] y:[n,c,h,w] k:filter[f,c,r,t] l:filter[e,c,r,t]",
                               "(concat[axis=1] (" + conv + " ?x ?k) (" + conv + " ?y ?l))",
                               "(" + halves + " (concat[axis=1] ?x ?y) (concat[axis=0] ?k ?l))");
-  Sizes sizes = {{"n", 2}, {"c", 1}, {"h", 4}, {"w", 5}, {"r", 3}, {"t", 2}, {"f", 2}, {"e", 2}};
+  SizeTable sizes = {{"n", 2}, {"c", 1}, {"h", 4}, {"w", 5},
+                     {"r", 3}, {"t", 2}, {"f", 2}, {"e", 2}};
   EXPECT_TRUE(derivable(e, sizes, rules, {}));
   sizes["f"] = 1;
   sizes["e"] = 3;
@@ -128,7 +129,7 @@ TEST(Derive, FollowsWhatIsImpliedAndNoMore) {
   Equation wanted =
       parse_equation("x:[a,b] y:[a,b] z:[a,b] u:[a,b]", "(add (add ?x ?y) (add ?z ?u))",
                      "(add ?u (add ?y (add ?z ?x)))");
-  Sizes sizes = {{"a", 2}, {"b", 3}};
+  SizeTable sizes = {{"a", 2}, {"b", 3}};
   EXPECT_FALSE(derivable(wanted, sizes, rules, {}));
   know("(add ?x (add ?y ?z))", "(add (add ?x ?y) ?z)");
   EXPECT_TRUE(derivable(wanted, sizes, rules, {}));
@@ -139,7 +140,7 @@ TEST(Derive, FollowsWhatIsImpliedAndNoMore) {
 TEST(Derive, OnlyTakesConstantsForWhatTheyAre) {
   Equation e = parse_equation("x:[a,b] I:identity[b,b]", "(matmul ?x ?I)", "?x");
   std::vector<Directed> rules = {*directed(e, false, "identity")};
-  Sizes sizes = {{"a", 2}, {"b", 3}};
+  SizeTable sizes = {{"a", 2}, {"b", 3}};
   EXPECT_TRUE(derivable(e, sizes, rules, {}));
   Equation other = parse_equation("x:[a,b] y:[b,b]", "(matmul ?x ?y)", "?x");
   EXPECT_FALSE(derivable(other, sizes, rules, {}));

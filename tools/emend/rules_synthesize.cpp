@@ -83,6 +83,32 @@ void print(const SynthesizeReport& r, bool refuted) {
   for (const std::string& text : r.refuted) std::cout << "refuted             " << text << '\n';
 }
 
+// Which of TASO's axioms there are, as text (unless only JSON is wanted) and as facts.
+void report_axioms(const SynthesizeReport& r, uint64_t seed, bool text, Json& facts) {
+  std::vector<Equation> equations;
+  for (const Found& f : r.found) equations.push_back(f.equation);
+  auto axioms = compare_axioms(taso_axioms(), equations, rules_of(r.found),
+                               {.nodes = 20000, .iterations = 10}, seed);
+  int there = 0, trivial = 0;
+  facts["axioms"] = Json::array();
+  for (const AxiomReport& a : axioms) {
+    facts["axioms"].push(facts_of(a));
+    there += a.standing == Standing::same || a.standing == Standing::follows;
+    trivial += a.standing == Standing::trivial;
+    if (!text) continue;
+    std::string standing(to_text(a.standing));
+    standing.resize(10, ' ');
+    std::cout << standing << a.name << "  " << a.text << '\n';
+    for (const std::string& m : a.missing) std::cout << "            not " << m << '\n';
+  }
+  facts["axioms_found"] = there;
+  facts["axioms_trivial"] = trivial;
+  if (!text) return;
+  auto percent = 100 * there / static_cast<int>(axioms.size());
+  std::cout << str(there, " of ", axioms.size(), " axioms found (", percent, " %), ", trivial,
+                   " more says nothing in these operators\n");
+}
+
 }  // namespace
 
 void add_synthesize_options(CLI::App& command, SynthesizeVerbOptions& options) {
@@ -118,31 +144,7 @@ int synthesize_rules(const std::string& menus, const SynthesizeVerbOptions& opti
   facts["evaluations"] = r.evaluations;
   bool text = globals.json != "-";
   if (text) print(r, options.refuted);
-  if (options.against == "taso") {
-    std::vector<Equation> equations;
-    for (const Found& f : r.found) equations.push_back(f.equation);
-    int there = 0, trivial = 0;
-    facts["axioms"] = Json::array();
-    auto axioms = compare_axioms(taso_axioms(), equations, rules_of(r.found),
-                                 {.nodes = 20000, .iterations = 10}, o.seed);
-    for (const AxiomReport& a : axioms) {
-      facts["axioms"].push(facts_of(a));
-      there += a.standing == Standing::same || a.standing == Standing::follows;
-      trivial += a.standing == Standing::trivial;
-      if (!text) continue;
-      std::string standing(to_text(a.standing));
-      standing.resize(10, ' ');
-      std::cout << standing << a.name << "  " << a.text << '\n';
-      for (const std::string& m : a.missing) std::cout << "            not " << m << '\n';
-    }
-    facts["axioms_found"] = there;
-    facts["axioms_trivial"] = trivial;
-    if (text) {
-      std::cout << str(there, " of ", axioms.size(), " axioms found (",
-                       100 * there / static_cast<int>(axioms.size()), " %), ", trivial,
-                       " more says nothing in these operators\n");
-    }
-  }
+  if (options.against == "taso") report_axioms(r, o.seed, text, facts);
   globals.report(facts);
   globals.say(str(r.found.size(), " equations from ", terms, " terms and ", candidates,
                   " agreements among them"));
