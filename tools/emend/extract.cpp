@@ -1,5 +1,6 @@
 // emend extract EGRAPH.json: extraction alone, on an e-graph in extraction-gym's JSON.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -16,6 +17,9 @@
 
 namespace emend {
 namespace {
+
+// Of a proof, unless --seconds says otherwise: an integer program may come to no end.
+constexpr double kProofSeconds = 300;
 
 struct Options {
   std::string file, out, method = "search";
@@ -57,8 +61,10 @@ Answer answer(const ExtractionProblem& p, const Options& o, const Globals& globa
   a.extraction.cost = checked_cost(p, a.extraction.choice).value_or_throw();
   if (!o.certify) return a;
   begin = std::chrono::steady_clock::now();
-  const CertifyOptions how = {
-      .seed = globals.seed, .seconds = o.seconds, .solver = highs_solver(), .monitor = monitor};
+  const CertifyOptions how = {.seed = globals.seed,
+                              .seconds = std::isfinite(o.seconds) ? o.seconds : kProofSeconds,
+                              .solver = highs_solver(),
+                              .monitor = monitor};
   a.extraction = certify(p, std::move(a.extraction), how, &a.certify);
   a.certify_seconds = seconds_since(begin);
   a.extraction.cost = checked_cost(p, a.extraction.choice).value_or_throw();
@@ -143,7 +149,9 @@ Verb extract_verb(CLI::App& app, const Globals& globals) {
       ->check(CLI::NonNegativeNumber);
   c->add_option("--starts", o->starts, "of the search, spread over threads")
       ->check(CLI::PositiveNumber);
-  c->add_option("--seconds", o->seconds, "after which the best so far is taken, and for the proof")
+  c->add_option(
+       "--seconds", o->seconds,
+       "after which the best so far is taken; the same again for the proof (300 if not given)")
       ->check(CLI::NonNegativeNumber);
   c->add_flag("--certify", o->certify, "prove that nothing is cheaper, or print the gap");
   c->add_option("--out", o->out, "write the picked nodes as JSON")->type_name("FILE");
