@@ -184,7 +184,7 @@ Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* repo
                     {.seed = options.seed,
                      .starts = 1,
                      .moves = options.moves,
-                     .patience = 4,
+                     .patience = 6,
                      .start = found.empty() ? std::vector<uint32_t>() : found[0].choice,
                      .keep = options.kept,
                      .tell_apart_by = problem.nuclei,
