@@ -333,6 +333,7 @@ class Sweep {
   bool prove(const Side& x, NodeId m, const Side& y, NodeId n, Verdict& v) {
     std::set<int> cut = classes_behind(x, m), behind_n = classes_behind(y, n);
     std::erase_if(cut, [&](int c) { return !behind_n.contains(c); });
+    bool fold = false;
     for (int attempt = 0; attempt < 12; ++attempt) {
       std::set<int> used;  // values of the cut that a region reads, inputs and constants aside
       auto leaf = [&](const Side& s, NodeId at) {
@@ -340,12 +341,17 @@ class Sweep {
         if (s.g.nodes[at].op == kInputOp) return own;
         if (!cut.contains(own) || !s.g.types[at].is_tensor()) return -1;
         // A shared constant is a leaf like any other value, except small ones: 0, 1, eps.
-        if (s.g.is_constant(at)) return s.g.constant(at).count() > 1 ? own : -1;
+        if (s.g.is_constant(at)) return !fold && s.g.constant(at).count() > 1 ? own : -1;
         used.insert(own);
         return own;
       };
-      auto rm = region_of(x.g, m, [&](NodeId at) { return at == m ? -1 : leaf(x, at); });
-      auto rn = region_of(y.g, n, [&](NodeId at) { return at == n ? -1 : leaf(y, at); });
+      // A root is opened, unless there is nothing behind it.
+      auto region = [&](const Side& s, NodeId root) {
+        bool opens = s.g.nodes[root].op != kInputOp;
+        return region_of(s.g, root,
+                         [&](NodeId at) { return opens && at == root ? -1 : leaf(s, at); });
+      };
+      auto rm = region(x, m), rn = region(y, n);
       if (!rm || !rn || rm->graph.size() + rn->graph.size() > 400) return false;
       RegionResult r =
           compare_regions(*rm, *rn, options_.seed + 100, options_.max_region_operations);
@@ -353,7 +359,10 @@ class Sweep {
         ++v.regions[r.method];
         return true;
       }
-      if (used.empty()) return false;
+      if (used.empty() && fold) return false;
+      // What one side computes from a constant may stand in the other as its value.
+      fold = used.empty();
+      if (fold) continue;
       cut.erase(*used.rbegin());  // values are numbered after those they are computed from
     }
     return false;

@@ -401,6 +401,7 @@ std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& op
   Saturation saturation(*egraph, options);
   SaturateReport facts;
   facts.stopped = saturation.run(facts);
+  egraph->engine().refresh();
   facts.nodes = egraph->engine().node_count();
   facts.classes = egraph->engine().class_count();
   for (auto& [name, f] : saturation.fired) {

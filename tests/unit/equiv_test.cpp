@@ -32,6 +32,20 @@ TEST(Equiv, PolynomialIdentities) {
                "symbols");
 }
 
+TEST(Equiv, AnInputIsAValueLikeAnyOther) {
+  EXPECT_EQUAL("graph(x: f32[3,4]) { return reshape[shape=[3,4]](x) }",
+               "graph(x: f32[3,4]) { return x }", "symbols");
+}
+
+TEST(Equiv, ConstantsComputedAheadAreOpened) {
+  const std::string weights = "%c = constant f32[2,2]{1.0, 2.0, 3.0, 4.0}\n";
+  EXPECT_EQUAL("graph(x: f32[1,2]) {\n" + weights +
+                   "%d = constant f32[1,2]{5.0, 6.0}\nreturn matmul(add(x, %d), %c) }",
+               "graph(x: f32[1,2]) {\n" + weights +
+                   "%d = constant f32[1,2]{23.0, 34.0}\nreturn add(matmul(x, %c), %d) }",
+               "symbols");
+}
+
 TEST(Equiv, ExpKeepsItsAlgebra) {
   EXPECT_EQUAL("graph(x: f32[4], y: f32[4]) { return exp(add(x, y)) }",
                "graph(x: f32[4], y: f32[4]) { return mul(exp(x), exp(y)) }", "symbols");
