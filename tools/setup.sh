@@ -101,7 +101,7 @@ build_highs() {
   [ ! -d "$target" ] || return 0
   echo "setup: building HiGHS $version into $target, once; this takes some minutes" >&2
   work=$(mktemp -d)
-  trap 'rm -rf "${work:?}"' EXIT
+  trap "rm -rf '${work:?}'" EXIT
   python3 -m venv "$work/venv"
   if ! "$work/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary highspy \
       --dest "$work" "$pin" >&2; then

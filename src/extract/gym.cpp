@@ -41,8 +41,8 @@ class Reader {
   ExtractionProblem read(const Json& json) {
     const auto* nodes = json.at("nodes").as<Json::Object>();
     if (!nodes) throw Error("this is no e-graph: the member \"nodes\" is missing or no object");
-    for (const auto& [id, facts] : *nodes) {
-      with_note([&] { return str("node ", id); }, [&] { add(id, facts); });
+    for (const auto& node : *nodes) {
+      with_note([&] { return str("node ", node.first); }, [&] { add(node.first, node.second); });
     }
     std::vector<std::vector<RawNode>> of_class(class_names_.size());
     for (const RawNode& n : nodes_) {

@@ -12,9 +12,9 @@
 // cyclic terms can never be picked. An infinite price means: never pick this node.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +24,32 @@ namespace emend {
 // Classes and nodes are named by their position.
 constexpr uint32_t kNoNode = UINT32_MAX;
 constexpr uint32_t kNoClass = UINT32_MAX;
+
+// The nodes from `first` up to the one before `end_node`. (std::views::iota is more than clang 14
+// takes.)
+struct NodeRange {
+  struct Iterator {
+    using value_type = uint32_t;
+    using difference_type = std::ptrdiff_t;
+    uint32_t n = 0;
+
+    uint32_t operator*() const { return n; }
+    Iterator& operator++() {
+      ++n;
+      return *this;
+    }
+    Iterator operator++(int) { return {n++}; }
+    bool operator==(const Iterator&) const = default;
+  };
+  uint32_t first, end_node;
+
+  Iterator begin() const { return {first}; }
+  Iterator end() const { return {end_node}; }
+  uint32_t front() const { return first; }
+  uint32_t back() const { return end_node - 1; }
+  size_t size() const { return end_node - first; }
+  bool empty() const { return first == end_node; }
+};
 
 struct ExtractionProblem {
   std::vector<uint32_t> first_node = {0};   // of every class; one more entry than classes
@@ -36,7 +62,7 @@ struct ExtractionProblem {
 
   size_t class_count() const { return first_node.size() - 1; }
   size_t node_count() const { return first_child.size() - 1; }
-  auto nodes(uint32_t c) const { return std::views::iota(first_node[c], first_node[c + 1]); }
+  NodeRange nodes(uint32_t c) const { return {first_node[c], first_node[c + 1]}; }
   std::span<const uint32_t> children(uint32_t n) const {
     return std::span(child).subspan(first_child[n], first_child[n + 1] - first_child[n]);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "extract/greedy.h"
@@ -13,6 +14,12 @@ namespace {
 constexpr size_t kCompareAll = 512;
 // How many entries a class of price zero may add to its users' lists of children.
 constexpr size_t kGrowth = 8;
+
+// Sorts, too.
+void drop_repeats(std::vector<uint32_t>& items) {
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+}
 
 class Reducer {
  public:
@@ -29,9 +36,7 @@ class Reducer {
     for (uint32_t n = 0; n < p.node_count(); ++n) {
       auto kids = p.children(n);
       children_[n].assign(kids.begin(), kids.end());
-      std::ranges::sort(children_[n]);
-      const auto twice = std::ranges::unique(children_[n]);
-      children_[n].erase(twice.begin(), twice.end());
+      drop_repeats(children_[n]);
       const bool usable =
           std::isfinite(cost_[n]) && std::ranges::all_of(children_[n], [&](uint32_t d) {
             return feasible[d] != kNoNode && d != owner_[n];
@@ -144,9 +149,7 @@ class Reducer {
         if (std::ranges::binary_search(children_[u], owner_[u])) std::erase(nodes_[owner_[u]], u);
       }
       for (uint32_t d : kids) {
-        std::ranges::sort(using_nodes[d]);
-        const auto twice = std::ranges::unique(using_nodes[d]);
-        using_nodes[d].erase(twice.begin(), twice.end());
+        drop_repeats(using_nodes[d]);
       }
     }
     return any;
