@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds every #include of the tree to src/layers.txt, which explains itself. Exits 1 and names each offender."""
+"""Holds every #include of the tree to src/layers.txt, which explains itself, and sees to it that no two headers give one
+name to different types: the linker would take one for the other. Exits 1 and names each offender."""
 import pathlib, re, sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
@@ -36,9 +37,22 @@ def offences(path, folder, allowed, third_party):
                 yield f"{path}:{number}: <{header}> belongs in {' or '.join(places) or 'no folder of src/layers.txt'}"
 
 
+def twice_named(headers):
+    """Types at the outermost level of headers."""
+    places = {}
+    for path in headers:
+        text = (ROOT / path).read_text()
+        for name in re.findall(r"^(?:struct|class|enum class) (\w+)[^;\n]*$|^using (\w+) =", text, re.M):
+            places.setdefault("".join(name), set()).add(str(path))
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"{' and '.join(sorted(paths))}: both call a type {name}"
+
+
 def main():
     allowed, third_party = read_layers()
-    found = []
+    headers = sorted(p.relative_to(ROOT) for p in (ROOT / "src").rglob("*.h"))
+    found = list(twice_named(h for h in headers if h.parts[1] != "onnx"))  # that has a namespace of its own
     for path in sorted(p.relative_to(ROOT) for top in ("src", "tools/emend") for p in (ROOT / top).rglob("*.*")):
         if path.suffix not in (".h", ".cpp"):
             continue

@@ -10,9 +10,9 @@
 namespace emend {
 namespace {
 
-using Class = Pattern::Class;
-using Do = Pattern::Do;
-using Step = Pattern::Step;
+using Class = RegularExpression::Class;
+using Do = RegularExpression::Do;
+using Step = RegularExpression::Step;
 
 // RE2 refuses more, and so do we: repetition is by copying.
 constexpr int kMaxRepeat = 1000;
@@ -436,7 +436,7 @@ bool holds(Do what, std::u32string_view text, size_t at) {
 
 }  // namespace
 
-bool Pattern::Class::contains(char32_t c) const {
+bool RegularExpression::Class::contains(char32_t c) const {
   auto in = [&](char32_t x) {
     return std::any_of(ranges.begin(), ranges.end(),
                        [&](const auto& r) { return r.first <= x && x <= r.second; });
@@ -445,12 +445,12 @@ bool Pattern::Class::contains(char32_t c) const {
   return found != negated;
 }
 
-Result<Pattern> Pattern::compile(std::string_view pattern) {
+Result<RegularExpression> RegularExpression::compile(std::string_view pattern) {
   try {
     Compiler c(decode_utf8(pattern));
     auto tree = c.parse();
     c.steps.push_back({.what = Do::done});
-    Pattern p;
+    RegularExpression p;
     p.start_ = c.emit(tree, 0);
     p.steps_ = std::move(c.steps);
     return p;
@@ -460,8 +460,8 @@ Result<Pattern> Pattern::compile(std::string_view pattern) {
 }
 
 // Adds the states that are reached from `at` without reading a character.
-void Pattern::follow(std::vector<int>& states, std::vector<int>& seen, int mark, int at,
-                     std::u32string_view text, size_t position) const {
+void RegularExpression::follow(std::vector<int>& states, std::vector<int>& seen, int mark, int at,
+                               std::u32string_view text, size_t position) const {
   std::vector<int> open = {at};
   while (!open.empty()) {
     int s = open.back();
@@ -480,7 +480,7 @@ void Pattern::follow(std::vector<int>& states, std::vector<int>& seen, int mark,
   }
 }
 
-bool Pattern::matches(std::string_view utf8) const {
+bool RegularExpression::matches(std::string_view utf8) const {
   std::u32string text = decode_utf8(utf8);
   std::vector<int> states, next, seen(steps_.size(), -1);
   int mark = 0;

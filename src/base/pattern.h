@@ -2,7 +2,8 @@
 // alternatives, repetitions, anchors, flags. A pattern is compiled to a small program whose states
 // are followed all at once, so that time is linear in the text whatever the pattern.
 //
-//   Pattern p = Pattern::compile("(\\w+)@example\\.(com|org)").value_or_throw();
+//   RegularExpression p =
+//   RegularExpression::compile("(\\w+)@example\\.(com|org)").value_or_throw();
 //   p.matches("a@example.org");
 #pragma once
 
@@ -15,10 +16,10 @@
 
 namespace emend {
 
-class Pattern {
+class RegularExpression {
  public:
   // Fails with what is wrong with the pattern, or with what of RE2 is not supported (\p classes).
-  static Result<Pattern> compile(std::string_view pattern);
+  static Result<RegularExpression> compile(std::string_view pattern);
   bool matches(std::string_view text) const;  // all of it
 
   // A set of characters: ranges, complemented, in either case.

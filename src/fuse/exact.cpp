@@ -42,7 +42,7 @@ class Exact {
   }
 
   // False if the budget does not suffice.
-  bool solve(Solution& best) {
+  bool solve(IslandSolution& best) {
     if (list_groups() > budget_) return false;
     budget_ -= listed_.size();
     price_groups();
@@ -167,14 +167,14 @@ std::vector<size_t> worth_dissolving(const Island& island, const Units& units) {
 
 }  // namespace
 
-std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
-                              size_t budget) {
+std::optional<IslandSolution> exact(const Island& island, Units& units, GroupPrices& prices,
+                                    size_t budget) {
   std::vector<size_t> choices = worth_dissolving(island, units);
   if (choices.size() >= 32 || size_t{1} << choices.size() > budget) return std::nullopt;
   // Looked at before anything is priced: giving up is quick.
   size_t groups = Exact(island, units, prices, Bits(island.size()), budget).list_groups();
   if (groups << choices.size() > 8 * budget) return std::nullopt;
-  Solution best;
+  IslandSolution best;
   best.seconds = 1e300;
   bool complete = true;
   for (size_t code = 0; code < (size_t{1} << choices.size()) && complete; ++code) {

@@ -22,7 +22,7 @@ class Solver {
   Solver(Units& units, const Reach& reach, const FuseOptions& options)
       : units_(units), reach_(reach), prices_(units.graph(), options.target), options_(options) {}
 
-  const Solution& solve(const Island& island) {
+  const IslandSolution& solve(const Island& island) {
     Seen next = looks(island);
     std::vector<Seen>& alike = seen_[hash(next.graph)];
     for (const Seen& s : alike) {
@@ -37,18 +37,18 @@ class Solver {
   }
 
  private:
-  Solution fresh(const Island& island) {
+  IslandSolution fresh(const Island& island) {
     if (options_.budget == 0) return greedy(island, units_, prices_);
     if (auto best = exact(island, units_, prices_, options_.budget)) return std::move(*best);
-    Solution steps = greedy(island, units_, prices_);
-    Solution pieces = by_pieces(island, steps);
+    IslandSolution steps = greedy(island, units_, prices_);
+    IslandSolution pieces = by_pieces(island, steps);
     return pieces.seconds < steps.seconds ? pieces : steps;
   }
 
   // Too large as a whole: cheap nodes with readers in several pieces are dissolved or not as the
   // greedy steps have it, and then every piece is solved for itself.
-  Solution by_pieces(const Island& island, const Solution& steps) {
-    Solution s{.groups = {}, .dissolved = Bits(island.size())};
+  IslandSolution by_pieces(const Island& island, const IslandSolution& steps) {
+    IslandSolution s{.groups = {}, .dissolved = Bits(island.size())};
     for (const Island& piece : reach_.pieces(island)) {
       Bits across = moved(piece.all(), piece, island);
       across -= moved(piece.dissolvable, piece, island);
@@ -77,7 +77,7 @@ class Solver {
     Graph graph;
     std::vector<size_t> loads;  // which of them are one memory
     std::vector<Bits> apart, later;
-    Solution solution;
+    IslandSolution solution;
   };
   Seen looks(const Island& island) const {
     const Graph& g = units_.graph();
@@ -166,7 +166,7 @@ std::vector<Members> solved(Units& units, const FuseOptions& options) {
         island_of.push_back(i);
         continue;
       }
-      const Solution& s = solver.solve(island);
+      const IslandSolution& s = solver.solve(island);
       for (const Bits& members : s.groups) {
         groups.push_back(island.nodes(members));
         island_of.push_back(i);

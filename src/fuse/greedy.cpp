@@ -35,14 +35,14 @@ class Greedy {
     for (size_t k = 0; k < groups_.size(); ++k) propose(static_cast<int>(k));
   }
 
-  Solution solve() && {
+  IslandSolution solve() && {
     while (!queue_.empty()) {
       Move m = queue_.top();
       queue_.pop();
       if (m.version != version(m)) continue;
       m.second < 0 ? dissolve(m.first) : merge(m.first, m.second);
     }
-    Solution s;
+    IslandSolution s;
     for (const Group& g : groups_) {
       if (!g.members.any()) continue;
       s.groups.push_back(g.members);
@@ -221,7 +221,7 @@ class Greedy {
 
 }  // namespace
 
-Solution greedy(const Island& island, Units& units, GroupPrices& prices) {
+IslandSolution greedy(const Island& island, Units& units, GroupPrices& prices) {
   return Greedy(island, units, prices).solve();
 }
 

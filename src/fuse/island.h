@@ -108,19 +108,19 @@ class Reach {
 };
 
 // A way to compute an island.
-struct Solution {
+struct IslandSolution {
   std::vector<Bits> groups;  // of units that are not dissolved
   Bits dissolved;
   double seconds = 0;
 };
 
 // Steps that pay, the best one first, until none is left.
-Solution greedy(const Island& island, Units& units, GroupPrices& prices);
+IslandSolution greedy(const Island& island, Units& units, GroupPrices& prices);
 
 // The least price of all groups that are connected (by values, or as siblings): every choice of
 // dissolved nodes, and for each the shortest way from nothing to everything computed, a group at a
 // time. Nothing if there are more than `budget` groups and sets of finished units to look at.
-std::optional<Solution> exact(const Island& island, Units& units, GroupPrices& prices,
-                              size_t budget);
+std::optional<IslandSolution> exact(const Island& island, Units& units, GroupPrices& prices,
+                                    size_t budget);
 
 }  // namespace emend

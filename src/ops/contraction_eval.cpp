@@ -81,11 +81,11 @@ std::vector<int64_t> output_offsets(const Meaning& m, std::span<const int> itera
   return offsets;
 }
 
-Side side_of(const Meaning& m, int which, const Stored& operand, std::span<const int> own,
-             std::span<const int> reduced, const std::vector<int64_t>& batch) {
+FactorSide side_of(const Meaning& m, int which, const Stored& operand, std::span<const int> own,
+                   std::span<const int> reduced, const std::vector<int64_t>& batch) {
   const Read& read = m.reads[static_cast<size_t>(which)];
   Dims extents = m.extents();
-  Side side;
+  FactorSide side;
   side.operand = &operand;
   side.outside = read.outside.value_or(0);
   size_t n_dims = read.index.size();

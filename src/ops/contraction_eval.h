@@ -16,7 +16,7 @@ namespace emend {
 // One side of a contraction: rows are positions of its own output iterators, columns positions of
 // the reduction. Offsets and, for the dimensions that can run over a border, indices are sums of a
 // row part and a column part.
-struct Side {
+struct FactorSide {
   std::vector<int64_t> row_offset, column_offset;
   struct Border {
     int64_t extent, constant;
@@ -37,8 +37,8 @@ struct ContractionPlan {
 // not pay.
 std::optional<ContractionPlan> plan_contraction(const Meaning& m);
 // The part of side `which` (0 or 1) at a point of the batch iterators.
-Side side_of(const Meaning& m, int which, const Stored& operand, std::span<const int> own,
-             std::span<const int> reduced, const std::vector<int64_t>& point);
+FactorSide side_of(const Meaning& m, int which, const Stored& operand, std::span<const int> own,
+                   std::span<const int> reduced, const std::vector<int64_t>& point);
 // Output positions (flat) for all points of some iterators.
 std::vector<int64_t> output_offsets(const Meaning& m, std::span<const int> iterators);
 int64_t box_count(const Meaning& m, std::span<const int> iterators);
@@ -52,7 +52,7 @@ inline bool is_even(const int64_t* offsets, size_t n) {
 
 // to[c] for every column c of one row.
 template <class T>
-void pack_row(const Side& s, size_t row, T* to) {
+void pack_row(const FactorSide& s, size_t row, T* to) {
   size_t columns = s.column_offset.size();
   with_loader<T>(*s.operand, [&](auto load) {
     int64_t at = s.row_offset[row];
@@ -62,10 +62,11 @@ void pack_row(const Side& s, size_t row, T* to) {
       return;
     }
     for (size_t c = 0; c < columns; ++c) {
-      bool inside = std::all_of(s.borders.begin(), s.borders.end(), [&](const Side::Border& b) {
-        int64_t index = b.constant + b.row[row] + b.column[c];
-        return index >= 0 && index < b.extent;
-      });
+      bool inside =
+          std::all_of(s.borders.begin(), s.borders.end(), [&](const FactorSide::Border& b) {
+            int64_t index = b.constant + b.row[row] + b.column[c];
+            return index >= 0 && index < b.extent;
+          });
       to[c] = inside ? load(at + s.column_offset[c]) : number<T>(s.outside);
     }
   });
@@ -73,7 +74,7 @@ void pack_row(const Side& s, size_t row, T* to) {
 
 // to[c * kPanel + i] for rows first + i, i < n, and every column c.
 template <class T>
-void pack_panel(const Side& s, size_t first, size_t n, T* to) {
+void pack_panel(const FactorSide& s, size_t first, size_t n, T* to) {
   const int64_t* rows = s.row_offset.data() + first;
   bool even = is_even(rows, n);
   // Per border the smallest and largest row part: columns for which all rows lie inside need no
@@ -132,7 +133,7 @@ class ContractionEvaluator {
     if (batches > 1) {
       parallel_for(batches, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
-          Side left = side(b, true), right = side(b, false);
+          FactorSide left = side(b, true), right = side(b, false);
           std::vector<T> rows(packed_rows());
           pack_rows(left, 0, rows_at_.size(), rows);
           multiply(rows, right, 0, panels, batch_at_[static_cast<size_t>(b)]);
@@ -140,7 +141,7 @@ class ContractionEvaluator {
       });
       return;
     }
-    Side left = side(0, true), right = side(0, false);
+    FactorSide left = side(0, true), right = side(0, false);
     std::vector<T> rows(packed_rows());
     parallel_for(static_cast<int64_t>(rows_at_.size()), 16, [&](int64_t begin, int64_t end) {
       pack_rows(left, static_cast<size_t>(begin), static_cast<size_t>(end), rows);
@@ -150,7 +151,7 @@ class ContractionEvaluator {
   }
 
  private:
-  Side side(int64_t batch, bool left) const {
+  FactorSide side(int64_t batch, bool left) const {
     std::vector<int64_t> point(m_.out.size() + m_.reduced.size(), 0);
     for (size_t i = plan_.batch.size(); i-- > 0;) {
       int64_t extent = m_.out[static_cast<size_t>(plan_.batch[i])];
@@ -165,11 +166,11 @@ class ContractionEvaluator {
 
   // Whole groups of kRows; the missing ones stay zero.
   size_t packed_rows() const { return (rows_at_.size() + kRows - 1) / kRows * kRows * k_; }
-  void pack_rows(const Side& left, size_t begin, size_t end, std::vector<T>& rows) const {
+  void pack_rows(const FactorSide& left, size_t begin, size_t end, std::vector<T>& rows) const {
     for (size_t r = begin; r < end; ++r) pack_row(left, r, rows.data() + r * k_);
   }
 
-  void multiply(const std::vector<T>& rows, const Side& right, int64_t first_panel,
+  void multiply(const std::vector<T>& rows, const FactorSide& right, int64_t first_panel,
                 int64_t last_panel, int64_t base) const {
     std::vector<T> panel(kPanel * std::max<size_t>(k_, 1));
     ScalarMachine<T> finish(m_.finish);

@@ -171,13 +171,13 @@ struct RegexFullMatch {
 Result<Type> match_infer(const RegexFullMatch& a, Types in) {
   auto strings = need_strings("regex_full_match", in);
   if (!strings) return strings;
-  auto pattern = Pattern::compile(a.pattern);
+  auto pattern = RegularExpression::compile(a.pattern);
   if (!pattern) return fail("regex_full_match: ", pattern.error());
   return Type::tensor(DType::boolean, in[0].shape);
 }
 
 Value match_eval(const EvalContext& c, const RegexFullMatch& a, Values v) {
-  auto pattern = Pattern::compile(a.pattern).value_or_throw();
+  auto pattern = RegularExpression::compile(a.pattern).value_or_throw();
   return Tensor::make(DType::boolean, c.type.shape, [&](std::byte* out) {
     size_t i = 0;
     for (const std::string& s : v[0].tensor.strings())

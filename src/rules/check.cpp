@@ -272,7 +272,8 @@ class Checker {
   }
 
   RuleCheck check() {
-    bool equal = collect(Sizes::different, result_.assignments) && collect(Sizes::alike, alike_);
+    bool equal =
+        collect(DrawnSizes::different, result_.assignments) && collect(DrawnSizes::alike, alike_);
     result_.methods.assign(methods_.begin(), methods_.end());
     if (!equal) return result_;
     if (result_.assignments < options_.assignments) {
@@ -286,10 +287,11 @@ class Checker {
 
  private:
   // Draws instances until there are enough; false if the sides differ on one.
-  bool collect(Sizes sizes, int& found) {
+  bool collect(DrawnSizes sizes, int& found) {
     for (int i = 0; i < options_.tries && found < options_.assignments; ++i) {
       auto instance = draw_instance(rule_, sizes, rng_);
-      if (!instance || (sizes == Sizes::different && shapes_.count(instance->shapes))) continue;
+      if (!instance || (sizes == DrawnSizes::different && shapes_.count(instance->shapes)))
+        continue;
       Finding f = compare(rule_, rule_.rhs, *instance, rng_);
       if (f.verdict == Verdict::different) {
         result_.reason = str("the sides differ (", f.method, ") at ", instance->shapes);
@@ -309,7 +311,8 @@ class Checker {
   bool integers_agree() {
     for (DType dtype : {DType::i8, DType::u8, DType::i32}) {
       for (int i = 0; i < kIntegerLooks; ++i) {
-        auto instance = draw_instance(rule_, i % 2 ? Sizes::alike : Sizes::different, rng_, dtype);
+        auto instance =
+            draw_instance(rule_, i % 2 ? DrawnSizes::alike : DrawnSizes::different, rng_, dtype);
         if (!instance || !all_of_dtype(*instance, dtype)) continue;
         Verdict v = compare(rule_, rule_.rhs, *instance, Arithmetic::own, Rng(rng_.bits()));
         if (v != Verdict::different) continue;
@@ -370,7 +373,7 @@ class Checker {
     // Equal wherever the rule was tried: by chance, as slices are whose steps are all one, or true
     // in the special cases that happened to be drawn?
     for (int i = 0; i < kSecondLooks; ++i) {
-      auto instance = draw_instance(rule_, i % 2 ? Sizes::alike : Sizes::different, rng_);
+      auto instance = draw_instance(rule_, i % 2 ? DrawnSizes::alike : DrawnSizes::different, rng_);
       if (!instance) continue;
       Verdict v = verdict_on(twin, *instance);
       if (v == Verdict::different) return count_refuted();

@@ -50,7 +50,7 @@ std::map<std::string, Shape> parse_draw(const Rule& rule, Rng& rng) {
   return shapes;
 }
 
-// Sizes by the letter's usual meaning: groups, kernels and pictures want other ranges.
+// DrawnSizes by the letter's usual meaning: groups, kernels and pictures want other ranges.
 const Dims& sizes_for(const std::string& symbol) {
   static const Dims kGroups = {1, 2, 3}, kKernel = {1, 2, 3, 4}, kPicture = {5, 6, 7, 8, 9},
                     kAny = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -62,7 +62,7 @@ const Dims& sizes_for(const std::string& symbol) {
 
 class Drawer {
  public:
-  Drawer(const Rule& rule, Sizes sizes, Rng& rng, DType numbers)
+  Drawer(const Rule& rule, DrawnSizes sizes, Rng& rng, DType numbers)
       : rule_(rule), sizes_(sizes), rng_(rng), shapes_(parse_draw(rule, rng)), numbers_(numbers) {
     instance_.substitution.resize(rule.variables.names.size());
     repetitions_ = static_cast<int>(rng_.between(rule.merges_group() ? 2 : 1, 3));
@@ -97,7 +97,7 @@ class Drawer {
     const Dims& choices = sizes_for(letter);
     bool group = letter == "g" || letter == "k";
     int64_t size = rng_.pick(choices);
-    if (sizes_ == Sizes::different && !group) {
+    if (sizes_ == DrawnSizes::different && !group) {
       // As long as there is something left to choose.
       for (int tries = 0; tries < 40 && used_.count(size); ++tries) size = rng_.pick(choices);
       used_.insert(size);
@@ -413,7 +413,7 @@ class Drawer {
   }
 
   const Rule& rule_;
-  Sizes sizes_;
+  DrawnSizes sizes_;
   Rng& rng_;
   std::map<std::string, Shape> shapes_;
   std::map<std::string, int64_t> drawn_;
@@ -426,7 +426,7 @@ class Drawer {
 
 }  // namespace
 
-std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng, DType numbers) {
+std::optional<Instance> draw_instance(const Rule& rule, DrawnSizes sizes, Rng& rng, DType numbers) {
   return Drawer(rule, sizes, rng, numbers).draw();
 }
 

@@ -27,14 +27,14 @@ struct Instance {
   std::string shapes;  // "x: f64[2,3], w: ...", for messages and to tell instances apart
 };
 
-enum class Sizes : uint8_t {
+enum class DrawnSizes : uint8_t {
   different,  // pairwise, groups aside: a wrong rule must not pass by coincidence
   alike,      // mostly equal: a wrong rule must not escape because its types never agree
 };
 
 // nullopt when what was drawn does not fit together; the caller draws again. `numbers` is the dtype
 // of operands for which the rule says none.
-std::optional<Instance> draw_instance(const Rule& rule, Sizes sizes, Rng& rng,
+std::optional<Instance> draw_instance(const Rule& rule, DrawnSizes sizes, Rng& rng,
                                       DType numbers = DType::f64);
 
 }  // namespace emend

@@ -7,7 +7,7 @@
 namespace emend {
 namespace {
 
-NodeId basic(Net& n, const std::string& at, NodeId x, int64_t channels, const Window& w) {
+NodeId basic(Net& n, const std::string& at, NodeId x, int64_t channels, const WindowStyle& w) {
   x = n.conv(at + ".conv", x, channels, w);
   return n.relu(at + ".relu", n.batch_norm(at + ".bn", x, 1e-3));
 }
@@ -20,7 +20,7 @@ NodeId shrink(Net& n, const std::string& at, NodeId x) {
   return n.max_pool(at + ".max_pool2d", x, {.kernel = {3}, .stride = {2}});
 }
 
-const Window kOne{.kernel = {1}}, kThree{.kernel = {3}, .pad = {1}},
+const WindowStyle kOne{.kernel = {1}}, kThree{.kernel = {3}, .pad = {1}},
     kFive{.kernel = {5}, .pad = {2}}, kHalf{.kernel = {3}, .stride = {2}},
     kRow3{.kernel = {1, 3}, .pad = {0, 1}}, kColumn3{.kernel = {3, 1}, .pad = {1, 0}},
     kRow7{.kernel = {1, 7}, .pad = {0, 3}}, kColumn7{.kernel = {7, 1}, .pad = {3, 0}};

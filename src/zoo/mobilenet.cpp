@@ -7,8 +7,8 @@ namespace emend {
 namespace {
 
 // Convolution, batch norm and relu6: the parts 0, 1 and 2 of the sequence `at`.
-NodeId conv_bn_relu6(Net& n, const std::string& at, NodeId x, int64_t channels, const Window& w,
-                     int64_t groups = 1) {
+NodeId conv_bn_relu6(Net& n, const std::string& at, NodeId x, int64_t channels,
+                     const WindowStyle& w, int64_t groups = 1) {
   x = n.batch_norm(at + ".1", n.conv(at + ".0", x, channels, w, {.groups = groups}));
   return n.op(at + ".2", "clip", {x}, Attrs({{"min", 0.0}, {"max", 6.0}}));
 }

@@ -15,8 +15,8 @@ namespace {
 // before (TASO).
 enum class OddBorder { behind, before };
 
-Window same(const Net& n, NodeId x, int64_t kernel, int64_t stride,
-            OddBorder odd = OddBorder::behind) {
+WindowStyle same(const Net& n, NodeId x, int64_t kernel, int64_t stride,
+                 OddBorder odd = OddBorder::behind) {
   Dims before, behind;
   for (size_t d = 2; d < n.shape(x).size(); ++d) {
     int64_t size = n.shape(x)[d], out = (size + stride - 1) / stride;
@@ -89,7 +89,7 @@ class Mobile {
   // Halves the size without losing the odd positions: two strided reads, one shifted by a pixel.
   NodeId factorized_reduction(const std::string& at, NodeId x, int64_t channels) {
     x = n.relu(at + ".relu", x);
-    Window skip{.kernel = {1}, .stride = {2}};
+    WindowStyle skip{.kernel = {1}, .stride = {2}};
     NodeId even = n.average_pool(at + ".path_1.avgpool", x, skip, false);
     even = n.conv(at + ".path_1.conv", even, channels / 2, {.kernel = {1}});
     NodeId odd = n.op(at + ".path_2.pad", "pad", {x}, Pad{.pads = {0, 0, 0, 0, 0, 0, 1, 1}});
@@ -175,7 +175,7 @@ class Tensat {
   }
 
  private:
-  Window border(NodeId x, int64_t kernel, int64_t stride) {
+  WindowStyle border(NodeId x, int64_t kernel, int64_t stride) {
     return same(n, x, kernel, stride, OddBorder::before);
   }
   NodeId squeeze(const std::string& at, NodeId x, int64_t channels) {

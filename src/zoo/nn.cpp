@@ -109,7 +109,7 @@ NodeId Net::softmax(const std::string& at, NodeId x, int64_t axis) {
   return op(at, "softmax", {x}, Softmax{axis});
 }
 
-NodeId Net::conv(const std::string& at, NodeId x, int64_t filters, const Window& w,
+NodeId Net::conv(const std::string& at, NodeId x, int64_t filters, const WindowStyle& w,
                  const ConvStyle& style) {
   size_t spatial = shape(x).size() - 2;
   Dims shape_of_weights = {filters, channels(x) / style.groups};
@@ -165,7 +165,7 @@ NodeId Net::embedding(const std::string& at, NodeId ids, int64_t rows, int64_t w
   return op(at, "gather", {table, ids}, Axis{0});
 }
 
-NodeId Net::max_pool(const std::string& at, NodeId x, const Window& w, bool ceil) {
+NodeId Net::max_pool(const std::string& at, NodeId x, const WindowStyle& w, bool ceil) {
   size_t spatial = shape(x).size() - 2;
   Pool p{.kernel = spread(w.kernel, spatial),
          .strides = spread(w.stride, spatial),
@@ -178,7 +178,7 @@ NodeId Net::max_pool(const std::string& at, NodeId x, const Window& w, bool ceil
   return op(at, "max_pool", {x}, p);
 }
 
-NodeId Net::average_pool(const std::string& at, NodeId x, const Window& w, bool count_pads) {
+NodeId Net::average_pool(const std::string& at, NodeId x, const WindowStyle& w, bool count_pads) {
   size_t spatial = shape(x).size() - 2;
   return op(at, "avg_pool", {x},
             AveragePool{.kernel = spread(w.kernel, spatial),

@@ -16,7 +16,7 @@ namespace emend {
 
 // Of a convolution or pooling. One number stands for all spatial dimensions; pads are symmetric,
 // or twice as many numbers: begins, then ends.
-struct Window {
+struct WindowStyle {
   Dims kernel;
   Dims stride = {1}, pad = {0}, dilation = {1};
 };
@@ -55,7 +55,7 @@ class Net {
   NodeId flatten(const std::string& at, NodeId x);  // all but the first dimension become one
   NodeId softmax(const std::string& at, NodeId x, int64_t axis);
 
-  NodeId conv(const std::string& at, NodeId x, int64_t filters, const Window& w,
+  NodeId conv(const std::string& at, NodeId x, int64_t filters, const WindowStyle& w,
               const ConvStyle& style = {});
   // x by the transposed weight [out, in], as nn.Linear does.
   NodeId linear(const std::string& at, NodeId x, int64_t out, bool bias = true, double gain = 1);
@@ -66,9 +66,9 @@ class Net {
   NodeId rms_norm(const std::string& at, NodeId x, double epsilon);
   NodeId embedding(const std::string& at, NodeId ids, int64_t rows, int64_t width,
                    double deviation);
-  NodeId max_pool(const std::string& at, NodeId x, const Window& w, bool ceil = false);
+  NodeId max_pool(const std::string& at, NodeId x, const WindowStyle& w, bool ceil = false);
   // Borders are left out of the mean unless `count_pads`.
-  NodeId average_pool(const std::string& at, NodeId x, const Window& w, bool count_pads);
+  NodeId average_pool(const std::string& at, NodeId x, const WindowStyle& w, bool count_pads);
   NodeId global_average_pool(const std::string& at, NodeId x);
 
   const Dims& shape(NodeId n) const { return b_.shape(n); }

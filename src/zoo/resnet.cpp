@@ -70,7 +70,7 @@ void resnet(Net& n, const ZooOptions& o, const ResNet& r) {
 
 // Video: the basic block in three dimensions, its layers inside sequences.
 NodeId block3d(Net& n, const std::string& at, NodeId x, int64_t channels, int64_t stride) {
-  Window w{.kernel = {3}, .stride = {stride}, .pad = {1}};
+  WindowStyle w{.kernel = {3}, .stride = {stride}, .pad = {1}};
   NodeId y = n.batch_norm(at + ".conv1.1", n.conv(at + ".conv1.0", x, channels, w));
   y = n.relu(at + ".conv1.2", y);
   w.stride = {1};

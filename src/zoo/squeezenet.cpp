@@ -20,7 +20,7 @@ void squeezenet(Net& n, const ZooOptions& o) {
   NodeId x = n.input("x", {o.batch, 3, o.size, o.size});
   x = n.conv("features.0", x, 64, {.kernel = {3}, .stride = {2}}, {.bias = true});
   x = n.relu("features.1", x);
-  Window pool{.kernel = {3}, .stride = {2}};
+  WindowStyle pool{.kernel = {3}, .stride = {2}};
   int64_t squeeze = 16;
   for (int64_t index = 2; index <= 12; ++index) {
     std::string at = str("features.", index);

@@ -19,7 +19,7 @@ NodeId stack(Net& n, const std::string& at, NodeId x, const Dims& plan, int64_t 
       x = n.max_pool(next(), x, {.kernel = {2}, .stride = {2}});
       continue;
     }
-    Window w{.kernel = {3}, .pad = {dilation}, .dilation = {dilation}};
+    WindowStyle w{.kernel = {3}, .pad = {dilation}, .dilation = {dilation}};
     x = n.conv(next(), x, channels, w, {.bias = bias});
     x = n.relu(next(), x);
   }

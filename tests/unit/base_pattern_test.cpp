@@ -7,14 +7,14 @@ namespace emend {
 namespace {
 
 bool matches(std::string_view pattern, std::string_view text) {
-  return Pattern::compile(pattern).value_or_throw().matches(text);
+  return RegularExpression::compile(pattern).value_or_throw().matches(text);
 }
 
 struct Case {
   const char *pattern, *yes, *no;
 };
 
-TEST(Pattern, MatchesWholeStrings) {
+TEST(RegularExpression, MatchesWholeStrings) {
   for (const Case& c : std::vector<Case>{
            {"abc", "abc", "abcd"},
            {"a|bc|", "", "b"},
@@ -47,7 +47,7 @@ TEST(Pattern, MatchesWholeStrings) {
   }
 }
 
-TEST(Pattern, TakesLinearTimeWhereBacktrackingDoesNot) {
+TEST(RegularExpression, TakesLinearTimeWhereBacktrackingDoesNot) {
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "a?";
   pattern += std::string(40, 'a');
@@ -55,10 +55,10 @@ TEST(Pattern, TakesLinearTimeWhereBacktrackingDoesNot) {
   EXPECT_FALSE(matches("(a|aa)+b", std::string(100000, 'a')));
 }
 
-TEST(Pattern, SaysWhatIsWrong) {
+TEST(RegularExpression, SaysWhatIsWrong) {
   for (const char* bad : {"(a", "a)", "[a", "*a", "a{3,2}", "a{1001}", "\\pL", "\\", "[b-a]",
                           "(?P<n", "(?q)a", "((a{1000}){1000}){1000}"}) {
-    EXPECT_FALSE(Pattern::compile(bad)) << bad;
+    EXPECT_FALSE(RegularExpression::compile(bad)) << bad;
   }
 }
 

@@ -35,7 +35,7 @@ struct AttentionPlan {
   ContractPlan scores, context;
 };
 
-AttentionPlan plan_of(const Attention& at, const AttentionConfig& f, const Target& target) {
+AttentionPlan plan_of(const AttentionShape& at, const AttentionConfig& f, const Target& target) {
   AttentionPlan p;
   ContractConfig config{.rows = f.rows, .vectors = f.score_vectors, .copied = f.copied};
   p.scores = contract_plan(at.scores, config, false, false, target);
@@ -84,7 +84,7 @@ double body_work(const Nest& nest, const NestValue& u) {
 }
 
 // Work of what is done with every register of a row of scores.
-double lane_work(const Attention& at) {
+double lane_work(const AttentionShape& at) {
   constexpr double kPass = 1.5, kGather = 30;
   const Nest& nest = at.scores.nest;
   auto free = free_atoms(nest);
@@ -114,7 +114,7 @@ int64_t scratch_floats(const AttentionPlan& p) {
          p.context.task_columns() * p.context.pass_depth();
 }
 
-double seconds(const Attention& at, const AttentionPlan& p, const Target& target) {
+double seconds(const AttentionShape& at, const AttentionPlan& p, const Target& target) {
   constexpr double kTask = 200, kRow = 110, kElement = 0.3;
   constexpr int64_t kCached = 200 << 10;  // floats of the second-level cache
   constexpr double kFar = 0.03;           // for an element of keys and values that it does not hold
@@ -192,7 +192,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 
 class AttentionPrinter {
  public:
-  AttentionPrinter(const Attention& at, const Graph& group, const AttentionPlan& plan)
+  AttentionPrinter(const AttentionShape& at, const Graph& group, const AttentionPlan& plan)
       : at_(at), group_(group), p_(plan) {}
 
   KernelCode print() {
@@ -258,7 +258,7 @@ class AttentionPrinter {
     return text + printer.print() + "}\n";
   }
 
-  const Attention& at_;
+  const AttentionShape& at_;
   const Graph& group_;
   const AttentionPlan& p_;
   int64_t taken_ = 0;  // floats of scratch memory
@@ -266,7 +266,7 @@ class AttentionPrinter {
 
 KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
   Graph group = laid_out(logical, c.layouts);
-  Attention at = attention_in(group).value();
+  AttentionShape at = attention_in(group).value();
   AttentionPlan plan = plan_of(at, c.config.as<AttentionConfig>(), target);
   return AttentionPrinter(at, group, plan).print();
 }

@@ -201,7 +201,7 @@ std::optional<std::map<int, int>> counterparts(const Contraction& scores,
 }
 
 // Both numbered alike: a batch is one for both products, the others are rows.
-void align(Attention& at, const std::map<int, int>& same) {
+void align(AttentionShape& at, const std::map<int, int>& same) {
   std::vector<int> batch, rows;
   for (int a : at.scores.nest.space) {
     if (a == at.lane) continue;
@@ -224,7 +224,7 @@ void align(Attention& at, const std::map<int, int>& same) {
 // Exponentials of distances from the maximum are never above one, and one somewhere: neither their
 // sum nor what is multiplied by them overflows where dividing first would not, but for values near
 // the largest number there is.
-void find_division(Attention& at) {
+void find_division(AttentionShape& at) {
   const Nest& nest = at.scores.nest;
   auto value = [&](int v) -> const NestValue& { return nest.values[static_cast<size_t>(v)]; };
   const NestValue& p = value(nest.stores[0].value);
@@ -242,12 +242,12 @@ void find_division(Attention& at) {
 
 }  // namespace
 
-std::optional<Attention> attention_in(const Graph& group) {
+std::optional<AttentionShape> attention_in(const Graph& group) {
   auto products = contractions_of(group);
   if (products.size() != 2) return std::nullopt;
   NodeId p = operand_behind(group, products[1], products[0]);
   if (!p.valid() || group.type(p).dtype != DType::f32) return std::nullopt;
-  Attention at;
+  AttentionShape at;
   at.scores_group = up_to(group, p);
   at.context_group = behind(group, p);
   // Nothing else may need the scores.

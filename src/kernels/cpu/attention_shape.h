@@ -13,7 +13,7 @@
 
 namespace emend {
 
-struct Attention {
+struct AttentionShape {
   // The group up to p, and behind it: the latter has p as an input behind the group's own.
   Graph scores_group, context_group;
   // Rows (queries) are the first side of both, numbered alike; so are batches.
@@ -24,6 +24,6 @@ struct Attention {
   int numerator = -1, divisor = -1;
 };
 
-std::optional<Attention> attention_in(const Graph& group);
+std::optional<AttentionShape> attention_in(const Graph& group);
 
 }  // namespace emend

@@ -107,7 +107,7 @@ class ContractPrinter {
     return in_line ? Fetched::rows : result_step() ? Fetched::result : Fetched::nothing;
   }
 
-  Tile::Fetch fetch() const {
+  RegisterTile::Fetch fetch() const {
     auto power = [](int64_t below) {
       int64_t every = 1;
       while (2 * every <= std::min<int64_t>(below, 8)) every *= 2;
@@ -290,7 +290,7 @@ class ContractPrinter {
 
   // Where the tile starts to fetch.
   std::string next() const {
-    Tile::Fetch f = fetch();
+    RegisterTile::Fetch f = fetch();
     if (!f.every) return "";
     if (fetched() == Fetched::rows) {
       return str("const char* const next = (const char*)(rows + (bn == bn0 ? ", p_.mr * p_.row_step,

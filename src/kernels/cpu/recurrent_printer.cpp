@@ -236,11 +236,11 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
     Panels from = panels(p.matrix);
     int64_t parts = from.split ? p.gates : 1, vectors = sums_of_a_row(from, width_);
     TileShape shape = tile_of(rows(p), vectors, target_);
-    Tile t{.arithmetic = {.width = width_},
-           .panel = vectors * width_,
-           .row_step = p.row_step,
-           .k_step = p.k_step,
-           .sums_step = p.gates * block_};
+    RegisterTile t{.arithmetic = {.width = width_},
+                   .panel = vectors * width_,
+                   .row_step = p.row_step,
+                   .k_step = p.k_step,
+                   .sums_step = p.gates * block_};
     std::string text;
     for (int64_t part = 0; part < parts; ++part) {
       int64_t gate = from.split ? (p.first_gate + part) * from.depth * block_ : 0;
@@ -258,7 +258,7 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
     return text;
   }
 
-  std::string tile(Tile t) {
+  std::string tile(RegisterTile t) {
     for (size_t i = 0; i <= tiles_.size(); ++i) {
       t.name = str("ENTRY_tile", i);
       std::string text = print_tile(t);

@@ -75,7 +75,7 @@ std::string declare_arithmetic(const Arithmetic32& a) {
 namespace {
 
 // The k after `ahead` others: a register of every vector, then its products with all rows.
-std::string products_of_k(const Tile& t, int64_t ahead) {
+std::string products_of_k(const RegisterTile& t, int64_t ahead) {
   const Arithmetic32& a = t.arithmetic;
   const char* lanes = a.plain() ? "em_v" : "em_p";
   std::string text = "{\n";
@@ -102,7 +102,7 @@ std::string products_of_k(const Tile& t, int64_t ahead) {
 }  // namespace
 
 // Sums are scalars with names of their own: as an array GCC would leave them in memory.
-std::string print_tile(const Tile& t) {
+std::string print_tile(const RegisterTile& t) {
   const Arithmetic32& a = t.arithmetic;
   const char* row = a.plain() ? "float" : "char";
   std::string text =

@@ -31,7 +31,7 @@ struct Arithmetic32 {
   const char* sum() const { return product == Product::bytes ? "int32_t" : "float"; }
 };
 
-struct Tile {
+struct RegisterTile {
   std::string name;
   int64_t rows = 1, vectors = 1;
   Arithmetic32 arithmetic = {};
@@ -53,7 +53,7 @@ struct Tile {
 // void NAME(int64_t depth, const float* s (const float* const* rows), const float* v, float* sums,
 //           int fresh, float* others, float sign, const char* next), the last four only if used.
 // Of words, s points to char, v to words, sums to what sums are.
-std::string print_tile(const Tile& t);
+std::string print_tile(const RegisterTile& t);
 
 // void ENTRY_turn(const float* from, int64_t from_step, float* to, int64_t to_step), or of words.
 std::string print_turn(const Arithmetic32& a);
