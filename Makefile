@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph install asan format check-format clean help
+.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph bench-tensat install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -44,6 +44,12 @@ bench-quantized: build  ## race models in eight bits against onnxruntime and ope
 
 bench-extract: build  ## extraction on TENSAT's own e-graphs: every method, ten seeds, the proof (ARGS=--help)
 	@python3 bench/extract.py $(ARGS)
+
+bench-tensat:  ## TENSAT's comparison run again: its search, TASO's and ours (ARGS="--variants squeezenet"; with HiGHS after make certify)
+	@tools/setup.sh build
+	@cmake --preset dev > /dev/null
+	@cmake --build build --target bench_tensat
+	@build/bench_tensat $(ARGS)
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)
