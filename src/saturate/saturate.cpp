@@ -82,6 +82,12 @@ class AttrFilter {
   std::shared_ptr<Known> known_;
 };
 
+// The right side makes no node: one of the operands is the whole. Such rules are good even for
+// weights: parts of what was merged are seen to be what they were, and not merged anew.
+bool finds_operand(const Rule& r) {
+  return r.rhs.kind == Pattern::Kind::variable || r.rhs.kind == Pattern::Kind::at;
+}
+
 // By pattern: all ways to meet a rule share them.
 using AttrFilters = std::map<const Pattern*, AttrFilter>;
 
@@ -100,7 +106,8 @@ Query query_of(const TensorEGraph& g, const Rule& rule, const FlatPattern& flat,
   for (const FlatPattern::Atom& a : flat.atoms) {
     QueryAtom atom{.op = a.op.value, .result = static_cast<uint32_t>(a.result)};
     // What depends on no input costs nothing however it is written.
-    q.slot_filters[atom.result] = [&g](ClassId c) { return !g.weight_only(c); };
+    if (!finds_operand(rule))
+      q.slot_filters[atom.result] = [&g](ClassId c) { return !g.weight_only(c); };
     for (int slot : a.operands) atom.children.push_back(static_cast<uint32_t>(slot));
     if (AttrFilter::needed(*a.pattern))
       atom.attr_filter =
