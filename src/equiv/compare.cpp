@@ -293,8 +293,7 @@ class Sweep {
         own = number(side->g, n, side->classes);
         if (!side->g.types[n].is_tensor() || !known.insert(own).second) continue;
         auto& alike_types = by_type[to_text(side->g.types[n])];
-        if (side->g.is_constant(n) || !join(*side, n, alike_types, v))
-          alike_types.push_back({side, n});
+        if (!join(*side, n, alike_types, v)) alike_types.push_back({side, n});
       }
     }
   }

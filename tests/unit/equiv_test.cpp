@@ -46,6 +46,11 @@ TEST(Equiv, ConstantsComputedAheadAreOpened) {
                "symbols");
 }
 
+TEST(Equiv, AValueMayTurnOutToBeAConstant) {
+  EXPECT_EQUAL("graph(x: f32[2]) { return sub(x, x) }",
+               "graph(x: f32[2]) {\n%c = constant f32[2]{0.0, 0.0}\nreturn %c }", "symbols");
+}
+
 TEST(Equiv, ExpKeepsItsAlgebra) {
   EXPECT_EQUAL("graph(x: f32[4], y: f32[4]) { return exp(add(x, y)) }",
                "graph(x: f32[4], y: f32[4]) { return mul(exp(x), exp(y)) }", "symbols");
