@@ -79,7 +79,8 @@ NodePrices::Price NodePrices::quick(const PricedNode& n) {
     for (const Type& t : n.operands) bytes += bytes_of(t);
     bool windows = n.operands[0].rank() > 3;
     double operations = operation_count(graph_of(n)) / (windows ? kSaved : 1);
-    it->second = target_.launch_s + std::max(operations / target_.peak_flops, bytes / (2 * target_.bandwidth));
+    it->second = target_.launch_s +
+                 std::max(operations / target_.peak_flops, bytes / (2 * target_.bandwidth));
   }
   return {it->second, true};
 }
@@ -110,7 +111,8 @@ double NodePrices::nucleus(const PricedNode& n) const {
           plain.nodes[s].op == kInputOp &&
           n.weights[static_cast<size_t>(plain.nodes[s].attrs.get<int64_t>("index"))]);
     }
-    seconds += target_.launch_s + cheapest(o.graph, constant, catalogue_, target_, choose_).value_or(alone - target_.launch_s);
+    seconds += target_.launch_s + cheapest(o.graph, constant, catalogue_, target_, choose_)
+                                      .value_or(alone - target_.launch_s);
   }
   return seconds;
 }
