@@ -166,8 +166,13 @@ class Application {
         for (uint32_t item : alike.items) levels[depths[c.roots[item].value]].push_back(item);
         for (const auto& [depth, items] : levels) {
           if (g_.engine().full() != Full::no) return changed;
-          if (items.size() >= 2 && items.size() <= kMostMerged)
-            changed += merge(id, c, items, done);
+          if (items.size() < 2 || items.size() > kMostMerged) continue;
+          changed += merge(id, c, items, done);
+          // Not all of them may be wanted in the end: the last ones are left out, too.
+          if (items.size() > kMostLeftOut) continue;
+          for (size_t n = items.size() - 1; n >= 2; --n)
+            changed +=
+                merge(id, c, {items.begin(), items.begin() + static_cast<ptrdiff_t>(n)}, done);
         }
       }
     }
@@ -175,7 +180,7 @@ class Application {
   }
 
  private:
-  static constexpr size_t kMostMerged = 32;
+  static constexpr size_t kMostMerged = 32, kMostLeftOut = 4;
 
   // Items of groups that share what is not starred.
   struct Candidates {
@@ -220,6 +225,9 @@ class Application {
       types.push_back(g_.type(g_.engine().find(c.roots[item])));
       key.push_back(c.roots[item].value);
       matched_.insert(matched_.end(), c.matched[item].begin(), c.matched[item].end());
+    }
+    for (const Binding& b : c.all) {  // what they share tells groups of the same roots apart
+      if (auto* shared = std::get_if<Term>(&b)) key.push_back(classes_[shared->value].value);
     }
     if (!done.insert(key).second) return false;
     auto side = apply(rule_, chosen(c.all, items), facts_, types);

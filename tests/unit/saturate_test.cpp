@@ -61,9 +61,20 @@ TEST(Saturate, GroupsAreMergedWhole) {
   auto egraph = saturate(g, only({"merge-matmuls-left"}), &report);
   EXPECT_EQ(report.stopped, StopReason::saturated);
   ASSERT_EQ(report.fired.size(), 1u);
-  EXPECT_EQ(report.fired[0].times, 1u);
-  // One product more, of all three, and what was merged is not merged again.
-  EXPECT_EQ(egraph->vocabulary().at(op_named("concat")), std::set<size_t>{3});
+  EXPECT_EQ(report.fired[0].times, 2u);
+  // A product of all three and one of the first two; what was merged is not merged again.
+  EXPECT_EQ(egraph->vocabulary().at(op_named("concat")), (std::set<size_t>{2, 3}));
+}
+
+TEST(Saturate, TheSameProductsAreMergedOverEachOperandTheyShare) {
+  Graph g = parse_graph(
+      "graph(x: f32[4,5], a: f32[5,6], u: f32[6,2], v: f32[6,3]) {\n"
+      "  return matmul(matmul(x, a), u), matmul(matmul(x, a), v)\n}\n");
+  SaturateReport report;
+  auto egraph = saturate(g, only({"merge-matmuls-left", "matmul-associates"}), &report);
+  auto merged = std::ranges::find(report.fired, "merge-matmuls-left", &SaturateReport::Fired::rule);
+  ASSERT_NE(merged, report.fired.end());
+  EXPECT_GE(merged->times, 2u);  // over x a, and over x once products are associated
 }
 
 TEST(Saturate, NodeLimitEndsItWithoutLosingAnything) {
