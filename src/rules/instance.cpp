@@ -137,9 +137,18 @@ class Planner {
   Ref scalar(double v) { return constant(Tensor::of_real(v, scalars_)); }
 
   Ref identity(const Dims& shape) {
+    // Where the first indices agree and the others are in the middle, see on_diagonal.
+    int64_t step = 0, at = 0, stride = 1;
+    for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+      if (d < 2)
+        step += stride;
+      else
+        at += stride * ((shape[d] - 1) / 2);
+    }
+    int64_t ones = shape.size() < 2 ? 1 : std::min(shape[0], shape[1]);
     return constant(Tensor::make(scalars_, shape, [&](std::byte* out) {
-      for (int64_t i = 0; i < count(shape); ++i)
-        store_real(scalars_, out, static_cast<size_t>(i), on_diagonal(shape, i));
+      for (int64_t i = 0; i < std::min(ones, count(shape)); ++i)
+        store_real(scalars_, out, static_cast<size_t>(at + i * step), 1);
     }));
   }
 
