@@ -189,27 +189,52 @@ class Application {
     std::vector<std::vector<ENodeId>> matched;
   };
 
-  // Of all rows; their classes follow one another in classes_.
+  // Of all rows; their classes follow one another in classes_. Only where there are two at least.
   std::vector<Candidates> candidates(const Rows& rows, const Mergers& mergers) {
-    std::vector<Candidates> out;
     classes_.clear();
     for (size_t i = 0; i < rows.size(); ++i)
       classes_.insert(classes_.end(), rows.classes(i).begin(), rows.classes(i).end());
     for (ClassId& c : classes_) c = g_.engine().find(c);
+    std::vector<Candidates> out;
+    for (const auto& [shared, together] : rows_by_shared(rows, mergers)) {
+      if (together.size() < 2) continue;
+      size_t begin = out.size();  // they may still differ in attributes
+      for (size_t i : together) {
+        size_t first = i * flat_.slots.size();
+        auto s = bound(rows, i, first);
+        if (!s) continue;
+        ClassId root = classes_[first + static_cast<size_t>(flat_.roots[0])];
+        auto it = std::find_if(out.begin() + static_cast<ptrdiff_t>(begin), out.end(),
+                               [&](const Candidates& c) { return shares(c.all, *s); });
+        if (it == out.end()) it = out.insert(out.end(), {*s, {}, {}});
+        if (std::ranges::find(it->roots, root) != it->roots.end())
+          continue;  // another way to say it
+        if (!it->roots.empty()) append(it->all, *s);
+        it->roots.push_back(root);
+        it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
+      }
+    }
+    std::erase_if(out, [](const Candidates& c) { return c.roots.size() < 2; });
+    return out;
+  }
+
+  // Which rows have the same classes where items of a group must.
+  std::map<std::vector<ClassId>, std::vector<size_t>> rows_by_shared(const Rows& rows,
+                                                                     const Mergers& mergers) const {
+    std::vector<size_t> slots;
+    for (size_t k = 0; k < flat_.slots.size(); ++k) {
+      int variable = flat_.slots[k].variable;
+      if (variable >= 0 && !rule_.variables.starred(variable)) slots.push_back(k);
+    }
+    std::map<std::vector<ClassId>, std::vector<size_t>> out;
+    std::vector<ClassId> shared(slots.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       // What was merged is not merged again with its own parts.
       if (std::ranges::any_of(rows.nodes(i), [&](ENodeId n) { return made_by(n, mergers); }))
         continue;
-      size_t first = i * flat_.slots.size();
-      auto s = bound(rows, i, first);
-      if (!s) continue;
-      ClassId root = classes_[first + static_cast<size_t>(flat_.roots[0])];
-      auto it = std::ranges::find_if(out, [&](const Candidates& c) { return shares(c.all, *s); });
-      if (it == out.end()) it = out.insert(out.end(), {*s, {}, {}});
-      if (std::ranges::find(it->roots, root) != it->roots.end()) continue;  // said otherwise before
-      if (!it->roots.empty()) append(it->all, *s);
-      it->roots.push_back(root);
-      it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
+      for (size_t k = 0; k < slots.size(); ++k)
+        shared[k] = classes_[i * flat_.slots.size() + slots[k]];
+      out[shared].push_back(i);
     }
     return out;
   }
