@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <unordered_map>
 
+#include "egraph/explain.h"
+#include "extract/greedy.h"
 #include "extract/search.h"
 #include "fuse/fuse.h"
 #include "ops/build.h"
@@ -68,6 +71,23 @@ struct Priced {
       }
     }
     return any;
+  }
+
+  double cost_of(const std::vector<uint32_t>& choice) const {
+    double sum = 0;
+    for (uint32_t n : choice) sum += n == kNoNode ? 0 : problem.cost[n];
+    return sum;
+  }
+
+  // The program as it was put in.
+  std::vector<uint32_t> given(const TensorEGraph& g) const {
+    std::vector<uint32_t> choice(classes.size(), kNoNode);
+    for (uint32_t c = 0; c < classes.size(); ++c) {
+      for (uint32_t n : problem.nodes(c)) {
+        if (choice[c] == kNoNode && !g.engine().provenance().maker(nodes[n]).valid()) choice[c] = n;
+      }
+    }
+    return needed(problem, std::move(choice));
   }
 
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const {
@@ -155,6 +175,54 @@ Graph without_weight_work(const Graph& g) {
   return std::move(b).build();
 }
 
+// The cheapest, of those of one cost the first: they differ in nothing that has a price.
+std::vector<FoundSolution> best_of(std::vector<FoundSolution> all, int most) {
+  std::ranges::stable_sort(all, {}, &FoundSolution::cost);
+  auto same = [](const FoundSolution& a, const FoundSolution& b) {
+    return b.cost - a.cost <= 1e-9 * b.cost;
+  };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  if (all.size() > static_cast<size_t>(most)) all.resize(static_cast<size_t>(most));
+  return all;
+}
+
+// The rules on whose firings it rests that the program equals the one that was put in.
+std::vector<std::string> trail_of(const TensorEGraph& g, const Priced& problem,
+                                  const std::vector<uint32_t>& choice,
+                                  const std::vector<std::string>& rules) {
+  const EGraph& engine = g.engine();
+  Explainer explainer(engine);
+  std::unordered_map<uint32_t, ENodeId> chosen;  // by class
+  for (size_t c = 0; c < problem.classes.size(); ++c) {
+    if (choice[c] != kNoNode) chosen.emplace(problem.classes[c].value, problem.nodes[choice[c]]);
+  }
+  std::set<FiringId> needed;
+  auto rests_on = [&](ClassId id) {  // that what was chosen for it is equal to it
+    for (FiringId f : explainer.of_equality(id, chosen.at(engine.find(id).value))) needed.insert(f);
+  };
+  for (ClassId root : g.given_roots()) rests_on(root);
+  for (const auto& [c, n] : chosen) {
+    for (ClassId child : explainer.term(n).children) rests_on(child);
+  }
+  std::vector<std::string> names;
+  for (FiringId f : needed) names.push_back(rules[engine.provenance().firing(f).rule.value]);
+  return names;
+}
+
+// The bodies of loops and branches.
+Graph with_improved_bodies(const Graph& g, const ImproveOptions& options) {
+  Graph out = g;
+  for (size_t i = 0; i < out.size(); ++i) {
+    Node& n = out.nodes[NodeId(i)];
+    if (op_def(n).kind == Kind::opaque) continue;
+    for (const auto& [name, value] : n.attrs.entries()) {
+      const GraphRef* body = value.as<GraphRef>();
+      if (body && *body) n.attrs = n.attrs.with(name, GraphRef(improve(**body, options)));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 double price_of_program(const Graph& g, const Target& target, const SelectOptions& choose) {
@@ -166,8 +234,9 @@ double price_of_program(const Graph& g, const Target& target, const SelectOption
   return plan.estimate_s + static_cast<double>(steps) * target.launch_s;
 }
 
-Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* report) {
+Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* report) {
   ImproveReport facts;
+  const Graph g = with_improved_bodies(given, options);
   auto egraph =
       timed(facts, "saturate", [&] { return saturate(g, options.saturate, &facts.saturated); });
   KnownPrices known;
@@ -178,17 +247,25 @@ Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* repo
   // Prices begin as guesses that are too low; those that something was chosen for become real,
   // until what is chosen has real prices only.
   std::vector<FoundSolution> found;
+  const std::vector<uint32_t> as_given = problem.given(*egraph);
   for (int round = 0; round < options.rounds && !options.monitor.stop_requested(); ++round) {
+    // From the cheapest terms, and from the program as it is or what is better by now.
+    std::vector<uint32_t> start = as_given;
+    if (!found.empty() && problem.cost_of(found[0].choice) < problem.cost_of(as_given))
+      start = found[0].choice;
+    SearchOptions how{.seed = options.seed + static_cast<uint64_t>(round),
+                      .starts = 1,
+                      .moves = options.moves,
+                      .patience = 5,
+                      .keep = options.kept,
+                      .tell_apart_by = problem.nuclei,
+                      .monitor = options.monitor.silent()};
     found = timed(facts, "extract", [&] {
-      return search(problem.problem,
-                    {.seed = options.seed,
-                     .starts = 1,
-                     .moves = options.moves,
-                     .patience = 6,
-                     .start = found.empty() ? std::vector<uint32_t>() : found[0].choice,
-                     .keep = options.kept,
-                     .tell_apart_by = problem.nuclei,
-                     .monitor = options.monitor.silent()});
+      std::vector<FoundSolution> fresh = search(problem.problem, how);
+      how.start = start;
+      std::vector<FoundSolution> all = search(problem.problem, how);
+      std::ranges::move(fresh, std::back_inserter(all));
+      return best_of(std::move(all), options.kept);
     });
     if (!timed(facts, "price", [&] { return problem.learn(found, prices); })) break;
   }
@@ -206,6 +283,7 @@ Graph improve(const Graph& g, const ImproveOptions& options, ImproveReport* repo
     if (seconds >= kWorthwhile * facts.after_s) continue;
     facts.after_s = seconds;
     best = std::move(candidate);
+    facts.trail = trail_of(*egraph, problem, s.choice, facts.saturated.rules);
   }
   if (report) *report = std::move(facts);
   return best;

@@ -374,6 +374,11 @@ class Saturation {
 
   // By the name of the rule.
   std::map<std::string, SaturateReport::Fired> fired;
+  std::vector<std::string> rule_names() const {
+    std::vector<std::string> names;
+    for (const Rewrite& r : runner_.rewrites()) names.push_back(r.name);
+    return names;
+  }
 
  private:
   // Rules as queries for all that the e-graph can meet by now; true if there are new ones.
@@ -442,6 +447,7 @@ std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& op
   SaturateReport facts;
   facts.stopped = saturation.run(facts);
   egraph->engine().refresh();
+  facts.rules = saturation.rule_names();
   facts.nodes = egraph->engine().node_count();
   facts.classes = egraph->engine().class_count();
   for (auto& [name, f] : saturation.fired) {

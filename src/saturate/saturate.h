@@ -35,6 +35,7 @@ struct SaturateReport {
   };
   std::vector<Fired> fired;  // rules that matched, by name
   size_t rounds = 0, nodes = 0, classes = 0;
+  std::vector<std::string> rules;  // by the number that firings give
   StopReason stopped = StopReason::saturated;
   double seconds = 0;
 };

@@ -59,6 +59,8 @@ class TensorEGraph {
   bool weight_only(ClassId c) const { return facts_[c.value].weight_only; }
   Attrs attrs(uint32_t id) const { return attrs_[id]; }
 
+  // The nodes of the program's outputs, as they were given.
+  const std::vector<ClassId>& given_roots() const { return roots_; }
   // Classes of the program's outputs, in their order.
   std::vector<ClassId> roots() const;
   // Of every class by id: of the least deep term that it has, how deep.

@@ -62,6 +62,12 @@ void print_search(const ImproveReport& r) {
     std::cout << "  " << std::left << std::setw(34) << f.rule << std::right << std::setw(10)
               << f.times << '\n';
   }
+  std::map<std::string, int> steps;
+  for (const std::string& rule : r.trail) ++steps[rule];
+  std::cout << "the result rests on " << r.trail.size() << " of these firings\n";
+  for (const auto& [rule, times] : steps)
+    std::cout << "  " << std::left << std::setw(34) << rule << std::right << std::setw(10) << times
+              << '\n';
   std::cout << "price of one run, estimated: " << 1e3 * r.before_s << " ms before, "
             << 1e3 * r.after_s << " ms after\n";
 }
@@ -126,6 +132,10 @@ Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
     for (const auto& f : search->saturated.fired) {
       if (f.times) fired(f.rule, static_cast<int64_t>(f.times));
     }
+  }
+  j["trail"] = Json::array();
+  if (search) {
+    for (const std::string& rule : search->trail) j["trail"].push(rule);
   }
   j["stop_reason"] =
       search ? std::string(to_text(search->saturated.stopped)) : report.simplified.stop_reason;
