@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph bench-tensat install asan format check-format clean help
+.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph bench-search bench-tensat install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -50,6 +50,10 @@ bench-tensat:  ## TENSAT's comparison run again: its search, TASO's and ours (AR
 	@cmake --preset dev > /dev/null
 	@cmake --build build --target bench_tensat
 	@build/bench_tensat $(ARGS)
+
+bench-search: build  ## what the search gains: the zoo with and without it, timed by turns (some: MODELS="nasrnn bert_tensat"; ARGS=--help)
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/search.py $(MODELS) $(ARGS)
 
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)

@@ -76,7 +76,7 @@ NodeGroup whole(const Graph& g) {
   return all;
 }
 
-std::optional<Attention> seen(const Shape& s) {
+std::optional<AttentionShape> seen(const Shape& s) {
   Graph g = attention(s);
   return attention_in(outlined(g, whole(g)).graph);
 }
