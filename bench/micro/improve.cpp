@@ -21,10 +21,10 @@ void measure(const std::string& name) {
   if (const char* n = std::getenv("MATCHES"))
     options.saturate.back_off.matches = std::strtoul(n, nullptr, 10);
   improve(g, options, &r);
-  std::printf("%-16s %6zu | %7zu %4zu %-10s | %9.3f %9.3f %6.3f | %d |", name.c_str(), g.size(),
+  std::printf("%-16s %6zu | %7zu %4zu %-10s | %9.3f %9.3f %6.3f | %zu |", name.c_str(), g.size(),
               r.saturated.nodes, r.saturated.rounds,
               std::string(to_text(r.saturated.stopped)).c_str(), 1e3 * r.before_s, 1e3 * r.after_s,
-              r.before_s / r.after_s, r.extractions);
+              r.before_s / r.after_s, r.priced_s.size());
   for (const auto& [phase, ms] : r.phases_ms) std::printf(" %s %.1f", phase.c_str(), ms);
   std::printf("\n");
   std::fflush(stdout);

@@ -279,7 +279,7 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
     if (options.monitor.stop_requested()) break;
     Graph candidate = problem.graph_of(*egraph, s.choice);
     double seconds = program_price(candidate);
-    ++facts.extractions;
+    facts.priced_s.push_back(seconds);
     if (seconds >= kWorthwhile * facts.after_s) continue;
     facts.after_s = seconds;
     best = std::move(candidate);

@@ -27,7 +27,7 @@ struct ImproveOptions {
 struct ImproveReport {
   SaturateReport saturated;
   double before_s = 0, after_s = 0;  // price of one run, by the back end's estimates
-  int extractions = 0;               // priced by it
+  std::vector<double> priced_s;      // of the extractions that it priced
   // The firings on which the result rests, in the order in which they replay: names of rules.
   std::vector<std::string> trail;
   std::vector<std::pair<std::string, double>> phases_ms;

@@ -40,3 +40,10 @@ def test_ten_runs_give_one_hash(emend, recurrent, tmp_path):
 def test_rules_can_be_left_out(emend, recurrent, tmp_path):
     emend("optimize", recurrent, tmp_path / "apart.onnx", "-O2", "--disable", "*")
     assert count(tmp_path / "apart.onnx", "MatMul") == 16
+
+
+def test_explain_names_what_the_result_rests_on(emend, recurrent):
+    told = emend("explain", recurrent).stdout
+    assert "rests on" in told and "merge-matmuls" in told and "taken" in told
+    facts = json.loads(emend("explain", recurrent, "--json", "-").stdout)
+    assert facts["trail"] and min(facts["prices_ms"]) < facts["price_before_ms"]

@@ -91,9 +91,9 @@ void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options
 namespace {
 
 using MakeVerb = Verb (*)(CLI::App&, const Globals&);
-constexpr MakeVerb kVerbs[] = {optimize_verb, run_verb,    bench_verb, conformance_verb,
-                               inspect_verb,  verify_verb, cache_verb, doctor_verb,
-                               extract_verb,  rules_verb,  zoo_verb};
+constexpr MakeVerb kVerbs[] = {optimize_verb, run_verb,     bench_verb, conformance_verb,
+                               inspect_verb,  verify_verb,  cache_verb, doctor_verb,
+                               explain_verb,  extract_verb, rules_verb, zoo_verb};
 
 void add_globals(CLI::App& app, Globals& g) {
   app.add_option("--json", g.json, "write the same facts as JSON to this file ('-': stdout)")

@@ -56,7 +56,7 @@ Sizes sizes_of(const onnx::Model& file, const Graph& g) {
 void print_search(const ImproveReport& r) {
   std::cout << "search: " << r.saturated.nodes << " e-nodes in " << r.saturated.classes
             << " classes, " << r.saturated.rounds << " rounds, stopped by "
-            << to_text(r.saturated.stopped) << "; " << r.extractions << " extractions priced\n";
+            << to_text(r.saturated.stopped) << "; " << r.priced_s.size() << " extractions priced\n";
   for (const auto& f : r.saturated.fired) {
     if (f.times == 0) continue;
     std::cout << "  " << std::left << std::setw(34) << f.rule << std::right << std::setw(10)

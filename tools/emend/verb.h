@@ -71,6 +71,7 @@ Verb inspect_verb(CLI::App& app, const Globals& globals);
 Verb verify_verb(CLI::App& app, const Globals& globals);
 Verb bench_verb(CLI::App& app, const Globals& globals);
 Verb cache_verb(CLI::App& app, const Globals& globals);
+Verb explain_verb(CLI::App& app, const Globals& globals);
 Verb extract_verb(CLI::App& app, const Globals& globals);
 Verb rules_verb(CLI::App& app, const Globals& globals);
 
