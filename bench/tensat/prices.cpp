@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "extract/greedy.h"
 #include "pipeline/compile.h"
 #include "pipeline/improve.h"
 #include "rules/match.h"
@@ -61,6 +62,16 @@ Graph PricedProblem::graph_of(const TensorEGraph& g, const std::vector<uint32_t>
     if (choice[c] != kNoNode) chosen.emplace(classes[c].value, nodes[choice[c]]);
   }
   return g.graph_of([&](ClassId c) { return chosen.at(c.value); });
+}
+
+std::vector<uint32_t> PricedProblem::given(const TensorEGraph& g) const {
+  std::vector<uint32_t> choice(classes.size(), kNoNode);
+  for (uint32_t c = 0; c < classes.size(); ++c) {
+    for (uint32_t n : problem.nodes(c)) {
+      if (choice[c] == kNoNode && !g.engine().provenance().maker(nodes[n]).valid()) choice[c] = n;
+    }
+  }
+  return needed(problem, std::move(choice));
 }
 
 PricedProblem problem_of(const TensorEGraph& g, Prices& prices, bool exact,

@@ -54,6 +54,8 @@ struct PricedProblem {
   std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
 
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const;
+  // The program as it was put in.
+  std::vector<uint32_t> given(const TensorEGraph& g) const;
 };
 PricedProblem problem_of(const TensorEGraph& g, Prices& prices, bool exact,
                          const Blacklist& blacklist = {});
