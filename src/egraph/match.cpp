@@ -175,7 +175,7 @@ constexpr size_t kTaskRows = 256;
 constexpr size_t kFewTasks = 8;
 
 // Joins that look at many rows of tables for each match they find are given up as well.
-constexpr size_t kLooksPerRow = 64;
+constexpr size_t kLooksPerRow = 16;
 
 size_t times(size_t a, size_t b) {
   return a > SIZE_MAX / b ? SIZE_MAX : a * b;
