@@ -133,10 +133,21 @@ class Flattener {
   const Vocabulary& vocabulary_;
 };
 
+// Does every operator occur that must? Most rules are about others, and are told apart fast by
+// this.
+bool may_be_met(const Pattern& p, const Vocabulary& vocabulary) {
+  if (p.kind == Pattern::Kind::node && p.variable < 0 && !vocabulary.count(p.op)) return false;
+  return std::ranges::all_of(p.args, [&](const Pattern& a) {
+    bool must = !a.repeated || p.kind == Pattern::Kind::tuple;
+    return !must || may_be_met(a, vocabulary);
+  });
+}
+
 }  // namespace
 
 std::vector<FlatPattern> flatten(const Pattern& p, const Variables& variables,
                                  const Vocabulary& vocabulary) {
+  if (!may_be_met(p, vocabulary)) return {};
   Flattener flattener(variables, vocabulary);
   bool tuple = p.kind == Pattern::Kind::tuple;
   std::vector<Begun> ways{Begun{}};

@@ -45,6 +45,13 @@ std::vector<Rule> directions(const SaturateOptions& o) {
   return out;
 }
 
+// Nearly everybody wants all of them, and to copy them takes a while.
+std::shared_ptr<const std::vector<Rule>> shared_directions(const SaturateOptions& o) {
+  static const auto kAll = std::make_shared<const std::vector<Rule>>(directions({}));
+  if (o.rules.empty() && o.disable.empty() && !o.exact) return kAll;
+  return std::make_shared<const std::vector<Rule>>(directions(o));
+}
+
 // Says of attributes whether a pattern may take them; remembers, for any number of threads.
 class AttrFilter {
  public:
@@ -348,7 +355,7 @@ class Application {
 class Saturation {
  public:
   Saturation(TensorEGraph& g, const SaturateOptions& options)
-      : g_(g), options_(options), rules_(directions(options)), flat_(rules_.size()) {}
+      : g_(g), options_(options), rules_(shared_directions(options)), flat_(rules_->size()) {}
 
   StopReason run(SaturateReport& report) {
     StopReason stopped = StopReason::saturated;
@@ -387,13 +394,14 @@ class Saturation {
     if (vocabulary == vocabulary_) return false;
     vocabulary_ = vocabulary;
     bool any = false;
-    for (size_t r = 0; r < rules_.size(); ++r) {
-      for (FlatPattern& flat : flatten(rules_[r].lhs, rules_[r].variables, vocabulary_)) {
+    for (size_t r = 0; r < rules_->size(); ++r) {
+      const Rule& rule = (*rules_)[r];
+      for (FlatPattern& flat : flatten(rule.lhs, rule.variables, vocabulary_)) {
         auto& known = flat_[r];
         bool fresh = std::ranges::none_of(known, [&](const auto& k) { return *k == flat; });
         if (!fresh) continue;
         known.push_back(std::make_unique<FlatPattern>(std::move(flat)));
-        runner_.add(rewrite(rules_[r], *known.back()));
+        runner_.add(rewrite(rule, *known.back()));
         any = true;
       }
     }
@@ -429,7 +437,7 @@ class Saturation {
 
   TensorEGraph& g_;
   const SaturateOptions& options_;
-  std::vector<Rule> rules_;
+  std::shared_ptr<const std::vector<Rule>> rules_;
   std::vector<std::vector<std::unique_ptr<FlatPattern>>> flat_;  // by rule; rewrites refer to them
   Vocabulary vocabulary_;
   AttrFilters filters_;
