@@ -28,7 +28,7 @@ class Certifier {
   Extraction run(CertifyReport& report) {
     base_ = reduce(p_);
     ExtractionProblem left = base_.problem;
-    double bound = shrink(left, kFirstAscents);
+    double bound = narrow(left, kFirstAscents);
     report.method = "dual ascent";
     if (bound < target()) go_on_with(left);
     if (bound < target() && options_.solver && !stopped()) {
@@ -89,7 +89,7 @@ class Certifier {
   // Takes nodes out of `left` that no solution below
   // the target holds, until none is found. A bound for all solutions in `left`; infinite where
   // there is none below the target.
-  double shrink(ExtractionProblem& left, int ascents) {
+  double narrow(ExtractionProblem& left, int ascents) {
     double bound = 0;
     for (int round = 0; round < kRounds; ++round) {
       const auto terms = tree_choices(left);
@@ -140,7 +140,7 @@ class Certifier {
         more &= useless * 10 < left.node_count();  // else go on with what is left
       }
       if (useless == 0 || bound >= target()) continue;
-      bound = std::max(bound, shrink(left, kAscents));
+      bound = std::max(bound, narrow(left, kAscents));
       if (bound < target()) go_on_with(left);
       shrunk = true;
     }
@@ -194,7 +194,7 @@ class Certifier {
     return best;
   }
 
-  // A bound for the solutions in `left`, which shrink() has been through.
+  // A bound for the solutions in `left`, which narrow() has been through.
   double branch(const ExtractionProblem& left, double bound) {
     const Reduced reduced = reduce(left);
     const uint32_t c = class_to_branch(reduced.problem);
@@ -211,7 +211,7 @@ class Certifier {
       for (uint32_t m : reduced.problem.nodes(c)) {
         if (m != n) part.cost[reduced.node_origin[m]] = std::numeric_limits<double>::infinity();
       }
-      double below = std::max(bound, shrink(part, kAscents));
+      double below = std::max(bound, narrow(part, kAscents));
       if (below < target()) below = branch(part, below);
       worst = std::min(worst, below);
     }
