@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "egraph/explain.h"
+#include "extract/check.h"
 #include "extract/greedy.h"
 #include "extract/search.h"
 #include "fuse/fuse.h"
@@ -79,7 +80,7 @@ struct Priced {
     return sum;
   }
 
-  // The program as it was put in.
+  // The program as it was put in; none where congruence put nodes of rules into its place.
   std::vector<uint32_t> given(const TensorEGraph& g) const {
     std::vector<uint32_t> choice(classes.size(), kNoNode);
     for (uint32_t c = 0; c < classes.size(); ++c) {
@@ -87,7 +88,9 @@ struct Priced {
         if (choice[c] == kNoNode && !g.engine().provenance().maker(nodes[n]).valid()) choice[c] = n;
       }
     }
-    return needed(problem, std::move(choice));
+    choice = needed(problem, std::move(choice));
+    if (!checked_cost(problem, choice)) choice.clear();
+    return choice;
   }
 
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const {
@@ -248,11 +251,13 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
   // until what is chosen has real prices only.
   std::vector<FoundSolution> found;
   const std::vector<uint32_t> as_given = problem.given(*egraph);
+  auto start_with = [&]() -> std::vector<uint32_t> {
+    if (found.empty()) return as_given;
+    bool better = as_given.empty() || problem.cost_of(found[0].choice) < problem.cost_of(as_given);
+    return better ? found[0].choice : as_given;
+  };
   for (int round = 0; round < options.rounds && !options.monitor.stop_requested(); ++round) {
     // From the cheapest terms, and from the program as it is or what is better by now.
-    std::vector<uint32_t> start = as_given;
-    if (!found.empty() && problem.cost_of(found[0].choice) < problem.cost_of(as_given))
-      start = found[0].choice;
     SearchOptions how{.seed = options.seed + static_cast<uint64_t>(round),
                       .starts = 1,
                       .moves = options.moves,
@@ -262,7 +267,7 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
                       .monitor = options.monitor.silent()};
     found = timed(facts, "extract", [&] {
       std::vector<FoundSolution> fresh = search(problem.problem, how);
-      how.start = start;
+      how.start = start_with();
       std::vector<FoundSolution> all = search(problem.problem, how);
       std::ranges::move(fresh, std::back_inserter(all));
       return best_of(std::move(all), options.kept);

@@ -51,6 +51,7 @@ TensorEGraph::TensorEGraph(const Graph& g)
     const Node& n = g.nodes[id];
     if (g.is_constant(id)) {
       made[id] = add_constant(g.constant(id));
+      names_.try_emplace(made[id].value, g.names[id]);
       continue;
     }
     std::vector<ClassId> operands;
@@ -139,7 +140,7 @@ TensorEGraph::ClassFacts TensorEGraph::facts_of_node(ENodeId n) const {
   if (op == kConstantOp) {
     f.constant = static_cast<int32_t>(attrs_[node.attr].get<int64_t>("index"));
     f.weight_only = true;
-  } else if (op != kInputOp && op_def(op).kind != Kind::opaque) {
+  } else if (op != kInputOp && op_def(op).kind != Kind::opaque && op_def(op).kind != Kind::random) {
     f.weight_only = std::ranges::all_of(
         node.children, [&](ClassId c) { return facts_[engine_.find(c).value].weight_only; });
   }
@@ -275,12 +276,12 @@ Graph TensorEGraph::graph_of(const std::function<ENodeId(ClassId)>& chosen) cons
     Attrs attrs = attrs_[node.attr];
     OpId op{size_t{node.op}};
     if (op == kInputOp) return inputs.at(attrs.get<int64_t>("index"));
+    auto name = names_.find(n.value);
+    b.set_origin(name == names_.end() ? "" : name->second);
     if (op == kConstantOp)
       return b.constant(constants_[static_cast<size_t>(attrs.get<int64_t>("index"))]);
     std::vector<NodeId> args;
     for (ClassId child : node.children) args.push_back(made.at(engine_.find(child).value));
-    auto name = names_.find(n.value);
-    b.set_origin(name == names_.end() ? "" : name->second);
     return b.try_op(op, args, attrs).value_or_throw();
   };
   // Depth first, without recursion: models are deep.

@@ -189,6 +189,7 @@ void check(uint64_t seed, bool polynomial) {
   Graph g = Drawer(seed, polynomial).draw();
   auto egraph = saturate(g, {.nodes = 400, .rounds = 4});
   EXPECT_EQ(egraph->engine().faults(), std::vector<std::string>());
+  improve(g, {.saturate = {.nodes = 400, .rounds = 4}, .target = Target{}});  // it must not trip
   Rng rng(seed);
   for (int k = 0; k < 2; ++k) {
     Graph other = some_program(*egraph, rng);
@@ -209,6 +210,18 @@ TEST(Search, PolynomialProgramsStayEqual) {
 
 TEST(Search, ProgramsStayEqual) {
   for (size_t i = 0; i < cases(400) && !HasFatalFailure(); ++i) check(500000 + i, false);
+}
+
+// relu(a) dies when a becomes one with the older b, of which a rule has made a relu.
+TEST(Search, GivenNodesMayDie) {
+  Graph g = parse_graph(
+      "graph(x: f32[3,4], y: f32[3,4], z: f32[3,4]) {\n"
+      "  %b = add(mul(x, y), mul(x, z))\n"
+      "  %p = relu(transpose[perm=[1,0]](%b))\n"
+      "  %o = relu(mul(x, add(y, z)))\n"
+      "  return %p, %o\n}\n");
+  Graph better = improve(g, {.target = Target{}});
+  EXPECT_EQ(compare(g, better).kind, Verdict::Kind::equal);
 }
 
 TEST(Search, TheSameEveryTime) {
