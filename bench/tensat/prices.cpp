@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "extract/check.h"
 #include "extract/greedy.h"
 #include "pipeline/compile.h"
 #include "pipeline/improve.h"
@@ -71,7 +72,9 @@ std::vector<uint32_t> PricedProblem::given(const TensorEGraph& g) const {
       if (choice[c] == kNoNode && !g.engine().provenance().maker(nodes[n]).valid()) choice[c] = n;
     }
   }
-  return needed(problem, std::move(choice));
+  choice = needed(problem, std::move(choice));
+  if (!checked_cost(problem, choice)) choice.clear();
+  return choice;
 }
 
 PricedProblem problem_of(const TensorEGraph& g, Prices& prices, bool exact,

@@ -54,7 +54,7 @@ struct PricedProblem {
   std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
 
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const;
-  // The program as it was put in.
+  // The program as it was put in; none where congruence put nodes of rules into its place.
   std::vector<uint32_t> given(const TensorEGraph& g) const;
 };
 PricedProblem problem_of(const TensorEGraph& g, Prices& prices, bool exact,

@@ -132,7 +132,10 @@ Priced priced(const TensorEGraph& g, NodePrices& prices) {
       }
       bool given = asked.op == kInputOp || asked.op == kConstantOp;
       NodePrices::Price price = prices.quick(asked);
-      if (g.weight_only(id)) price = {given ? 0 : kPerByteOfWeights * bytes_of(asked.result)};
+      // A node that reads inputs to no effect is not free for that.
+      bool ahead = given || std::ranges::all_of(asked.weights, [](bool w) { return w; });
+      if (g.weight_only(id) && ahead)
+        price = {given ? 0 : kPerByteOfWeights * bytes_of(asked.result)};
       nucleus |= price.guess || price.seconds > kKernel;
       out.problem.add_node(price.seconds, children);
       out.nodes.push_back(n);

@@ -152,6 +152,7 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
                                         .exact = options.accuracy == 0,
                                         .monitor = options.monitor},
                            .target = options.target ? *options.target : target_here(),
+                           .error = options.accuracy / 10,  // of one kernel among many
                            .seed = options.seed,
                            .monitor = options.monitor};
   now = improve(now, searching, &facts.improved.emplace());
