@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-egraph bench-search bench-tensat install asan format check-format clean help
+.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where downloads and compiler results are kept between runs, outside git.
@@ -51,12 +51,28 @@ bench-tensat:  ## TENSAT's comparison run again: its search, TASO's and ours (AR
 	@cmake --build build --target bench_tensat
 	@build/bench_tensat $(ARGS)
 
+bench-pet:  ## PET's optimizer run again on our prices, beside our search (ARGS="--ablation --update-docs"; some: ARGS=csrnet_pet)
+	@tools/setup.sh build
+	@cmake --preset dev > /dev/null
+	@cmake --build build --target bench_pet
+	@build/bench_pet $(ARGS)
+
 bench-search: build  ## what the search gains: the zoo with and without it, timed by turns (some: MODELS="nasrnn bert_tensat"; ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/search.py $(MODELS) $(ARGS)
 
+bench-target: build  ## what optimizing for onnxruntime gains there, or for openvino (ARGS="--target openvino"; some: MODELS="nasrnn squeezenet")
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/target.py $(MODELS) $(ARGS)
+
 bench-memory: build  ## what a start costs and what a process holds, against the bounds (some: MODELS="resnet18 bert_base")
 	@python3 bench/memory.py $(MODELS) $(ARGS)
+
+bench-mutate:  ## what proposing and proving mutants costs, with and without what is kept of proofs (some: MODELS="resnet18 csrnet")
+	@tools/setup.sh build
+	@cmake --preset dev > /dev/null
+	@cmake --build build --target mutate_bench
+	@build/mutate_bench $(MODELS)
 
 bench-egraph:  ## race the e-graph against egglog on the math benchmark (some: ARGS="8 9"; ARGS=--help)
 	@tools/setup.sh bench

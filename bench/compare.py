@@ -129,7 +129,7 @@ class Contest:
     def __init__(self, emend, name, options):
         self.emend, self.name = emend, name
         self.runtimes, self.threads, self.seconds, self.out = options.runtimes, options.threads, options.seconds, options.out
-        self.sizes = options.sizes
+        self.sizes, self.reference = options.sizes, options.reference
         self.runners, self.failures = {}, {}
 
     def __enter__(self):
@@ -177,11 +177,14 @@ class Contest:
 
     def add_errors(self, results):
         try:
-            exact = self.start("reference")
-            try:
-                want = self.answers(exact, "reference")
-            finally:
-                exact.close()
+            if self.reference in self.runners:
+                want = self.answers(self.runners[self.reference], "reference")
+            else:
+                exact = self.start(self.reference)
+                try:
+                    want = self.answers(exact, "reference")
+                finally:
+                    exact.close()
         except Failed as e:
             say(f"  no reference: {e}")
             return
@@ -205,10 +208,14 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=40, help="for the rounds of a model")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help=f"some of {','.join(RUNTIMES)}")
     parser.add_argument("--out", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build/bench", help="where models, logs and results.json go")
+    parser.add_argument("--reference", default="reference", choices=["reference", "onnxruntime"],
+                        help="whose outputs are the truth (default: PyTorch's in double precision, which takes time and memory)")
     parser.add_argument("--update-docs", action="store_true", help="write docs/benchmarks.md and docs/bench.svg")
     options = parser.parse_args()
     options.runtimes = options.runtimes.split(",")
     options.sizes = {k: v for k in ("batch", "seq") if (v := getattr(options, k)) is not None}
+    if options.reference != "reference" and options.update_docs:
+        parser.error("the table tells errors against double precision")
     if options.sizes and options.update_docs:
         parser.error("the table of the docs is of batch 1 and the models' own sizes")
     unknown = [r for r in options.runtimes if r not in RUNTIMES]

@@ -129,6 +129,8 @@ def markdown(report):
         "largest one against PyTorch in double precision, relative to the largest value of an output, *start* the time from the file to the first",
         "answer with empty caches, *memory* the largest resident size of the process.",
         "",
+        "Single kernels are in [kernels.md](kernels.md).",
+        "",
         "![speed relative to the better peer](bench.svg)",
         "",
         "| model | " + " | ".join(COLUMNS) + " |",

@@ -3,7 +3,8 @@
 
 Every case is a small model: a chain of equal layers where shapes allow it, so that what a call costs counts little, else one layer with
 other weights each time. Times are per layer. `wanted` is what a hand-made prototype reached on two cores of an AMD EPYC (Zen 4 class,
-AVX-512); elsewhere it says nothing. Outputs are checked against onnxruntime's.
+AVX-512); elsewhere it says nothing. It stored weights as it liked (F(6, 3) takes 7.1 times what they are), so Emend may do that here, too.
+Outputs are checked against onnxruntime's. kernels.json keeps the last result of every case; --update-docs writes docs/kernels.md from it.
 """
 import argparse, json, os, pathlib, shutil, sys, tempfile
 
@@ -13,6 +14,7 @@ from race import Failed, Runner, race
 
 RUNTIMES = ("emend", "onnxruntime", "openvino")
 TOLERANCE = 1e-4
+GROWTH = 8  # of weights as they are stored
 
 
 class Case:
@@ -74,8 +76,8 @@ def products(rng, m, n, k, layers):
     return model_of(nodes, initializers, {"x": [m, k]}, ("y", [m, n]))
 
 
-def product(m, n, k, wanted, layers=12):
-    return Case(f"product {m} x {n} x {k}", lambda rng: products(rng, m, n, k, layers), 2 * m * n * k, layers, wanted)
+def product(m, n, k, wanted, layers=12, note=""):
+    return Case(f"product {m} x {n} x {k}{note}", lambda rng: products(rng, m, n, k, layers), 2 * m * n * k, layers, wanted)
 
 
 def transposed(channels, outputs, kernel, stride, pad, size, more=0):
@@ -124,8 +126,10 @@ def cases():
     yield convolution("7x7 stride 2, 3 to 64, 224x224", 224, 64, kernel=7, layers=1, inputs=3, stride=2, wanted=550)
     for channels, size, wanted in ((128, 56, 129), (256, 28, 174), (512, 14, 123), (1024, 7, 123)):
         yield convolution(f"3x3 in 32 groups, {channels}, {size}x{size}", size, channels, group=32, wanted=wanted)
-    for n, wanted in ((512, 7.1), (1024, 14.0), (2048, 28.3), (4096, 61), (8192, 400)):
-        yield product(1, n, 512, wanted)
+    # Weights of 17 MB in all, which the last cache holds, then more.
+    for n, wanted in ((512, 7.1), (1024, 14.0), (2048, 28.3), (4096, 61), (8192, 111)):
+        yield product(1, n, 512, wanted, layers=8192 // n)
+    yield product(1, 8192, 512, 400, note=", from memory")
     yield from (product(m, 512, 512, None) for m in (2, 4, 8, 16))
     yield transposed(64, 32, 4, 2, 1, (56, 56))
     yield transposed(128, 64, 2, 2, 0, (56, 56))
@@ -158,8 +162,9 @@ def run_case(case, emend, options, machine):
         environment = {**os.environ, "EMEND_CACHE_DIR": str(options.out / "cache"), "OMP_NUM_THREADS": str(options.threads)}
         for runtime in RUNTIMES:
             command = command_of(runtime, emend, "", path, [i.name for i in model.graph.input], folder, options.threads)
-            if runtime == "emend" and options.tune:
-                command.append("--tune")
+            if runtime == "emend":
+                # Products race as they are: the search would make one of several with the same input.
+                command += ["--disable", "*matmul*", "--memory", GROWTH] + (["--tune"] if options.tune else [])
             try:
                 runners[runtime] = Runner(command, options.out / "logs" / f"kernel-{runtime}.log", environment)
             except Failed as e:
@@ -184,8 +189,41 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=6, help="for the rounds of a case")
     parser.add_argument("--tune", action="store_true", help="Emend measures its kernels first")
+    parser.add_argument("--update-docs", action="store_true", help="write docs/kernels.md")
     parser.add_argument("--out", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build/bench", help="where logs and kernels.json go")
     return parser.parse_args()
+
+
+def distance(row):
+    """How much longer than the prototype, in per cent."""
+    return 100 * (row["us"]["emend"] / row["wanted_us"] - 1) if row["wanted_us"] and "emend" in row["us"] else None
+
+
+def markdown(report):
+    machine = report["machine"]
+    lines = [
+        "# Single kernels",
+        "",
+        "Written by `make bench-kernels ARGS=--update-docs`: the last run of every case, losses like wins.",
+        "",
+        f"Machine: {machine['cpu']}, {machine['threads']} threads; {machine['gflops']:.0f} GFLOP/s of multiply-adds on registers.",
+        "",
+        "Microseconds of one layer, medians of rounds in which the runtimes, each a process of its own, take turns. Convolutions have bias and relu, run as the search leaves them (strided ones as phases), and both",
+        "ends of a chain of four (two of the largest, one of strided and transposed ones) lie as ONNX orders them. *ratio* is against the better of",
+        "onnxruntime and openvino, *FMA* the share of the processor's multiply-adds by the operations of plain sums, *prototype* what generated C with",
+        "configurations chosen by hand reached on such a machine, without ends in another order and without a runtime around it, and *behind* how much longer",
+        f"than that Emend takes. Weights may be stored {GROWTH} times as large as they are, as the prototype's were.",
+        "",
+        "| case | emend | onnxruntime | openvino | ratio | FMA | prototype | behind |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for r in report["kernels"]:
+        times = " | ".join(f"{us:.{1 if us < 1000 else 0}f}" if (us := r["us"].get(name)) else "failed" for name in RUNTIMES)
+        ratio = f"{r['ratio']:.2f}" if r["ratio"] else ""
+        behind = distance(r)
+        lines.append(f"| {r['name']} | {times} | {ratio} | {100 * r['fma_share']:.0f}% | {r['wanted_us'] or ''} | "
+                     + (f"{behind:+.0f}%" if behind is not None else "") + " |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -193,8 +231,11 @@ def main():
     emend = pathlib.Path(os.environ.get("EMEND", ROOT / "build/emend"))
     options.out.mkdir(parents=True, exist_ok=True)
     machine = this_machine(options.threads, options.out)
-    report = []
-    print(f"{'us per layer':42}{'emend':>9}{'onnxrt':>9}{'openvino':>9}{'ratio':>7}{'FMA':>6}{'wanted':>8}{'error':>9}", flush=True)
+    measure_limits(machine, options.out)
+    kept = options.out / "kernels.json"
+    known = {r["name"]: r for r in json.loads(kept.read_text())["kernels"]} if kept.exists() else {}
+    measured = []
+    print(f"{'us per layer':42}{'emend':>9}{'onnxrt':>9}{'openvino':>9}{'ratio':>7}{'FMA':>6}{'wanted':>8}{'behind':>8}{'error':>9}", flush=True)
     for case in cases():
         if options.match and not any(part in case.name for part in options.match):
             continue
@@ -203,14 +244,21 @@ def main():
         cell = lambda r: f"{us[r]:9.1f}" if r in us else f"{'failed':>9}"
         ours = results.get("emend", {})
         share = case.flops / (us["emend"] * 1e3 * machine["gflops"]) if "emend" in us else float("nan")
+        row = {"name": case.name, "us": us, "failed": failures, "error": error, "wanted_us": case.wanted_us, "fma_share": share,
+               "ratio": ours.get("ratio")}
+        behind = distance(row)
         print(f"{case.name:42}" + "".join(cell(r) for r in RUNTIMES) + f"{ours.get('ratio') or float('nan'):7.2f}{100 * share:5.0f}%"
-              + (f"{case.wanted_us:8.0f}" if case.wanted_us else " " * 8) + (f"{error:9.1e}" if error is not None else ""), flush=True)
+              + (f"{case.wanted_us:8.0f}" if case.wanted_us else " " * 8) + (f"{behind:+7.0f}%" if behind is not None else " " * 8)
+              + (f"{error:9.1e}" if error is not None else ""), flush=True)
         for runtime, why in failures.items():
             say(f"  {runtime}: {why}")
-        report.append({"name": case.name, "us": us, "failed": failures, "error": error, "wanted_us": case.wanted_us, "fma_share": share,
-                       "ratio": ours.get("ratio")})
-    (options.out / "kernels.json").write_text(json.dumps({"schema": 1, "machine": machine, "kernels": report}, indent=1) + "\n")
-    wrong = [r["name"] for r in report if r["error"] is None or not r["error"] <= TOLERANCE]
+        measured.append(row)
+        known[case.name] = row
+    report = {"schema": 1, "machine": machine, "kernels": [known[c.name] for c in cases() if c.name in known]}
+    kept.write_text(json.dumps(report, indent=1) + "\n")
+    if options.update_docs:
+        (ROOT / "docs/kernels.md").write_text(markdown(report))
+    wrong = [r["name"] for r in measured if r["error"] is None or not r["error"] <= TOLERANCE]
     if wrong:
         say(f"not as onnxruntime computes it: {', '.join(wrong)}")
     return 1 if wrong else 0

@@ -19,7 +19,8 @@ struct Islands {
 Islands islands_of(const Graph& g, const Target& target) {
   Units units(g);
   Reach reach(units);
-  GroupPrices prices(g, target);
+  KnownGroups known;
+  GroupPrices prices(g, target, known);
   size_t budget = FuseOptions().budget;
   Islands n;
   for (const Island& island : reach.islands()) {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "pipeline/compile.h"
 #include "simplify/simplify.h"
 #include "zoo/zoo.h"
 
@@ -16,7 +15,7 @@ namespace {
 void measure(const std::string& name) {
   Graph g = simplify(build_zoo(name).graph, {.finish = false});
   ImproveReport r;
-  ImproveOptions options{.target = target_here()};
+  ImproveOptions options;
   if (const char* n = std::getenv("NODES")) options.saturate.nodes = std::strtoul(n, nullptr, 10);
   if (const char* n = std::getenv("MATCHES"))
     options.saturate.back_off.matches = std::strtoul(n, nullptr, 10);

@@ -47,7 +47,7 @@ Ours ours(const Graph& g, Prices& prices, const Options& options, size_t nodes, 
   for (int i = 0; i < options.repeats; ++i) {
     SaturateReport report;
     auto egraph = saturate(g, defaults.saturate, &report);
-    PricedProblem problem = problem_of(*egraph, prices, exact);
+    PricedEGraph problem = problem_of(*egraph, prices, exact);
     validate(problem.problem);
     Stopwatch watch;
     SearchOptions how{.seed = defaults.seed,
@@ -90,7 +90,7 @@ Tensat tensat(const Graph& g, Prices& prices, const Options& options) {
   Tensat out;
   for (int i = 0; i < options.repeats && out.seconds < 2; ++i) {
     Explored e = explore(g, {.multi_rounds = options.multi_rounds});
-    PricedProblem p = problem_of(*e.egraph, prices, true, e.blacklist);
+    PricedEGraph p = problem_of(*e.egraph, prices, true, e.blacklist);
     validate(p.problem);
     std::vector<uint32_t> choice;
     Stopwatch watch;
@@ -149,7 +149,7 @@ void print_variants(const std::string& name, const Graph& g, Prices& prices,
         std::printf("\n");
         continue;
       }
-      PricedProblem p = problem_of(*e.egraph, prices, true, e.blacklist);
+      PricedEGraph p = problem_of(*e.egraph, prices, true, e.blacklist);
       validate(p.problem);
       auto print = [&](const char* how, const std::vector<uint32_t>& choice, double seconds,
                        bool optimal) {

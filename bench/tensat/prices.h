@@ -4,34 +4,43 @@
 #pragma once
 
 #include <chrono>
-#include <unordered_set>
+#include <ctime>
 #include <vector>
 
-#include "extract/problem.h"
 #include "pipeline/node_prices.h"
-#include "saturate/tensor_egraph.h"
+#include "pipeline/priced_egraph.h"
 
 namespace emend {
 
+using Clock = double (*)();
+inline double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+// Of this process: a machine that has other work, too, does not count.
+inline double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 class Stopwatch {
  public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  explicit Stopwatch(Clock clock = wall_seconds) : clock_(clock), start_(clock()) {}
+  double seconds() const { return clock_() - start_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock clock_;
+  double start_;
 };
 
 class Prices {
  public:
-  Prices();
+  explicit Prices(Clock clock = wall_seconds);
   double exact(const PricedNode& n);
   // Where kernels were not asked yet a guess that is too low rather than too high.
   double quick(const PricedNode& n);
   double seconds() const { return seconds_; }  // that it took so far
 
  private:
+  Clock clock_;
   KnownPrices known_;
   NodePrices prices_;
   double seconds_ = 0;
@@ -43,21 +52,7 @@ PricedNode priced_node(const Graph& g, NodeId n, const std::vector<bool>& weight
 std::vector<bool> weight_only_nodes(const Graph& g);
 double cost_of(const Graph& g, Prices& prices);
 
-// Nodes that are not to be picked.
-using Blacklist = std::unordered_set<uint32_t>;
-
-// What the outputs need of an e-graph, as an extraction problem.
-struct PricedProblem {
-  ExtractionProblem problem;
-  std::vector<ClassId> classes;  // by class of the problem
-  std::vector<ENodeId> nodes;    // by node of it
-  std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
-
-  Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const;
-  // The program as it was put in; none where congruence put nodes of rules into its place.
-  std::vector<uint32_t> given(const TensorEGraph& g) const;
-};
-PricedProblem problem_of(const TensorEGraph& g, Prices& prices, bool exact,
-                         const Blacklist& blacklist = {});
+PricedEGraph problem_of(const TensorEGraph& g, Prices& prices, bool exact,
+                        const Blacklist& blacklist = {});
 
 }  // namespace emend

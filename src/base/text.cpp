@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -100,6 +101,15 @@ bool glob_match(std::string_view pattern, std::string_view name) {
   }
   return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) &&
          glob_match(pattern.substr(1), name.substr(1));
+}
+
+bool is_enabled(std::string_view name, std::span<const std::string> enable,
+                std::span<const std::string> disable) {
+  auto named = [&](std::span<const std::string> globs) {
+    return std::any_of(globs.begin(), globs.end(),
+                       [&](const std::string& g) { return glob_match(g, name); });
+  };
+  return !named(disable) || named(enable);
 }
 
 std::string bytes_text(double bytes) {

@@ -21,6 +21,9 @@ std::string join(std::span<const std::string> items, std::string_view between);
 std::vector<std::string> split(std::string_view s, char at);
 // Does `name` match a shell-like pattern with * and ?
 bool glob_match(std::string_view pattern, std::string_view name);
+// What a glob of `disable` names is off, unless one of `enable` names it too.
+bool is_enabled(std::string_view name, std::span<const std::string> enable,
+                std::span<const std::string> disable);
 // "4.2 MB" and "1.3 G" style figures, always with three significant digits.
 std::string bytes_text(double bytes);
 std::string count_text(double count);

@@ -118,6 +118,7 @@ class Assembler {
     if (fresh) p_.kernels.push_back(std::move(code));
     s.kernel = it->second;
     s.how = str(c.kernel, to_text(c.config), c.layouts.plain() ? "" : " ", to_text(c.layouts));
+    s.estimate_s = c.estimate_s;
     return s;
   }
 

@@ -21,15 +21,16 @@ constexpr int kPricedOffers = 10;   // classes per sweep from which offers go on
 constexpr int64_t kMostForced = 3;  // moves of a kick
 constexpr size_t kDetour = 64;      // classes looked at for a way around a cycle
 constexpr int kDeepest = 10'000;    // of terms that one move builds
-constexpr int64_t kTidyEvery = 4096;  // kicks
+constexpr int64_t kTidyEvery = 4096;   // kicks
+constexpr int64_t kBuiltPerMove = 40;  // classes that moves may build each, all in all
 
 // Says when to stop, for all searches of one problem.
 class Limits {
  public:
   explicit Limits(const SearchOptions& o) : options_(o) {}
 
-  bool reached(int64_t moves) {
-    if (moves >= options_.moves) return true;
+  bool reached(int64_t moves, int64_t built) {
+    if (moves >= options_.moves || built >= kBuiltPerMove * options_.moves) return true;
     if (moves % 16 == 0 && (elapsed() > options_.seconds || options_.monitor.stop_requested())) {
       interrupted_ = true;
     }
@@ -77,7 +78,7 @@ class Searcher {
     descend(true);
     solution_.forget();
     int vain = 0;
-    while (!movable_.empty() && vain < patience && !limits_.reached(moves_)) {
+    while (!movable_.empty() && vain < patience && !limits_.reached(moves_, built_)) {
       monitor.tell({"extract", vain, patience, best_cost()});
       const double before = best_cost();
       kick();
@@ -136,6 +137,7 @@ class Searcher {
       pending_[d] = false;
       if (!built) return false;
       solution_.activate(d, way);
+      ++built_;
       fresh_.push_back(d);
     }
     return true;
@@ -346,7 +348,7 @@ class Searcher {
     for (uint32_t n : p_.nodes(c)) order_.push_back(n);
     shuffle(order_);
     for (uint32_t n : order_) {
-      if (!solution_.active(c)) return;
+      if (!solution_.active(c) || limits_.reached(moves_, built_)) return;
       if (n == solution_.node(c) || try_chain(c, n) || !thorough) continue;
       for (uint32_t d : p_.children(n)) {
         if (solution_.active(d) || founded_[d] == kept_) continue;
@@ -361,7 +363,7 @@ class Searcher {
   // Until no class that is worth a look has a chain that pays.
   void descend(bool thorough) {
     size_t next = 0;
-    for (; next < queue_.size() && !limits_.reached(moves_); ++next) {
+    for (; next < queue_.size() && !limits_.reached(moves_, built_); ++next) {
       waiting_[queue_[next]] = false;
       improve(queue_[next], thorough);
     }
@@ -402,7 +404,7 @@ class Searcher {
   Rng rng_;
   SolutionPool pool_;
   Limits& limits_;
-  int64_t moves_ = 0, kicks_ = 0;
+  int64_t moves_ = 0, kicks_ = 0, built_ = 0;
 
   std::vector<bool> pending_;     // is being built
   std::vector<uint32_t> memory_;  // the last pick of every class

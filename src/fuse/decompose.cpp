@@ -1,9 +1,13 @@
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "fuse/fuse.h"
 #include "ops/build.h"
 #include "ops/families.h"
 #include "ops/table.h"
+#include "ops/view.h"
+#include "ops/view_compose.h"
 
 namespace emend {
 namespace {
@@ -72,6 +76,82 @@ void copy_into(GraphBuilder& b, const Graph& g, std::vector<NodeId> inputs,
   for (const auto& o : g.outputs) outputs.push_back(made[o.node.value]);
 }
 
+// The view that a node is to its only operand.
+std::optional<View> view_of(const Graph& g, NodeId n) {
+  const Node& node = g.nodes[n];
+  const OpDef& def = op_def(node);
+  if (node.args.size() != 1 || def.kind != Kind::movement || !def.means) return std::nullopt;
+  const Type& from = g.type(node.args[0]);
+  if (!from.is_tensor() || !g.type(n).is_tensor()) return std::nullopt;
+  return as_view(meaning_of(def, node.attrs, std::span(&from, 1)), g.type(n).shape);
+}
+
+// Views that follow one another, seen from the last one back to where others read, too.
+struct ViewChain {
+  NodeId from;
+  View view;
+  int length = 0;
+};
+
+std::optional<ViewChain> chain_to(const Graph& g, NodeId n, const std::vector<int>& uses) {
+  std::optional<ViewChain> chain;
+  while (g.nodes[n].op != kInputOp && g.nodes[n].op != kConstantOp &&
+         (!chain || uses[n.value] == 1)) {
+    auto own = view_of(g, n);
+    if (!own) break;
+    NodeId from = g.nodes[n].args[0];
+    if (chain) {
+      auto both = composed(chain->view, *own, g.type(from).shape);
+      if (!both || both->mask) break;
+      *own = std::move(both->view);
+    }
+    chain = {from, std::move(*own), chain ? chain->length + 1 : 1};
+    n = from;
+  }
+  return chain;
+}
+
+// What a convolution reads, as one view: parts of a chain would be stored in shapes of which nobody
+// knows where their channels are.
+Graph with_whole_views(const Graph& g) {
+  std::vector<int> uses(g.size(), 0);
+  for (size_t i = 0; i < g.size(); ++i)
+    for (NodeId a : g.nodes[NodeId(i)].args) ++uses[a.value];
+  for (const auto& o : g.outputs) ++uses[o.node.value];
+  std::map<NodeId, ViewChain> chains;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const Node& node = g.nodes[NodeId(i)];
+    if (op_def(node).name != "conv") continue;
+    auto chain = chain_to(g, node.args[0], uses);
+    if (chain && chain->length > 1 && !g.is_constant(chain->from))
+      chains.try_emplace(node.args[0], std::move(*chain));
+  }
+  if (chains.empty()) return g;
+  GraphBuilder b;
+  std::vector<NodeId> made(g.size());
+  for (const auto& i : g.inputs) made[i.node.value] = b.input(i.name, g.type(i.node), i.donated);
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId n{i};
+    const Node& node = g.nodes[n];
+    if (node.op == kInputOp) continue;
+    if (!g.names[n].empty()) b.set_origin(g.names[n]);
+    if (node.op == kConstantOp) {
+      made[i] = b.constant(g.constant(n));
+      continue;
+    }
+    if (auto it = chains.find(n); it != chains.end()) {
+      made[i] =
+          b.op("view", {made[it->second.from.value]}, Attrs({{"map", to_text(it->second.view)}}));
+      continue;
+    }
+    std::vector<NodeId> args;
+    for (NodeId a : node.args) args.push_back(made[a.value]);
+    made[i] = b.try_op(node.op, args, node.attrs).value_or_throw();
+  }
+  for (const auto& o : g.outputs) b.output(o.name, made[o.node.value]);
+  return without_dead_nodes(std::move(b).build());
+}
+
 }  // namespace
 
 Graph decomposed(const Graph& g) {
@@ -82,7 +162,7 @@ Graph decomposed(const Graph& g) {
   copy_into(b, g, inputs, outputs);
   for (size_t o = 0; o < g.outputs.size(); ++o)
     b.output(g.outputs[o].name, whole(b, g.type(g.outputs[o].node), outputs[o]));
-  return std::move(b).build();
+  return with_whole_views(std::move(b).build());
 }
 
 }  // namespace emend

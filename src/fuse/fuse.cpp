@@ -8,10 +8,29 @@
 #include "base/error.h"
 #include "fuse/island.h"
 #include "fuse/join.h"
+#include "fuse/part.h"
 #include "fuse/price.h"
 #include "fuse/units.h"
 
 namespace emend {
+
+struct KnownIslands {
+  struct Seen {
+    bool whole;  // an island, or a piece of one
+    Graph graph;
+    std::vector<size_t> loads;  // which of them are one memory
+    std::vector<Bits> apart, later;
+    Bits dissolvable;
+    IslandSolution solution;
+  };
+  std::map<uint64_t, std::vector<Seen>> seen;
+  KnownGroups groups;
+};
+
+std::shared_ptr<KnownIslands> no_known_islands() {
+  return std::make_shared<KnownIslands>();
+}
+
 namespace {
 
 using Members = std::vector<NodeId>;
@@ -20,23 +39,34 @@ using Members = std::vector<NodeId>;
 class Solver {
  public:
   Solver(Units& units, const Reach& reach, const FuseOptions& options)
-      : units_(units), reach_(reach), prices_(units.graph(), options.target), options_(options) {}
+      : units_(units),
+        reach_(reach),
+        options_(options),
+        known_(options.known ? options.known : no_known_islands()),
+        prices_(units.graph(), options.target, known_->groups) {}
 
   const IslandSolution& solve(const Island& island) {
-    Seen next = looks(island);
-    std::vector<Seen>& alike = seen_[hash(next.graph)];
+    return known(true, island, [&] { return fresh(island); });
+  }
+
+ private:
+  using Seen = KnownIslands::Seen;
+
+  const IslandSolution& known(bool whole, const Island& island,
+                              const std::function<IslandSolution()>& solve) {
+    Seen next = looks(whole, island);
+    std::vector<Seen>& alike = known_->seen[hash(next.graph)];
     for (const Seen& s : alike) {
-      if (s.graph == next.graph && s.loads == next.loads && s.apart == next.apart &&
-          s.later == next.later) {
+      if (s.whole == next.whole && s.graph == next.graph && s.loads == next.loads &&
+          s.apart == next.apart && s.later == next.later && s.dissolvable == next.dissolvable) {
         return s.solution;
       }
     }
-    next.solution = fresh(island);
+    next.solution = solve();
     alike.push_back(std::move(next));
     return alike.back().solution;
   }
 
- private:
   IslandSolution fresh(const Island& island) {
     if (options_.budget == 0) return greedy(island, units_, prices_);
     if (auto best = exact(island, units_, prices_, options_.budget)) return std::move(*best);
@@ -58,11 +88,13 @@ class Solver {
     for (NodeId n : island.nodes(s.dissolved)) units_.dissolve(n);
     Bits dissolved = s.dissolved;
     for (const Island& piece : reach_.pieces(island)) {
-      auto found = exact(piece, units_, prices_, options_.budget);
-      if (!found) found = greedy(piece, units_, prices_);
-      for (const Bits& group : found->groups) s.groups.push_back(moved(group, piece, island));
-      s.dissolved |= moved(found->dissolved, piece, island);
-      s.seconds += found->seconds;
+      const IslandSolution& found = known(false, piece, [&] {
+        auto best = exact(piece, units_, prices_, options_.budget);
+        return best ? std::move(*best) : greedy(piece, units_, prices_);
+      });
+      for (const Bits& group : found.groups) s.groups.push_back(moved(group, piece, island));
+      s.dissolved |= moved(found.dissolved, piece, island);
+      s.seconds += found.seconds;
     }
     for (NodeId n : island.nodes(dissolved)) units_.dissolve(n, false);
     return s;
@@ -73,16 +105,10 @@ class Solver {
     return result;
   }
 
-  struct Seen {
-    Graph graph;
-    std::vector<size_t> loads;  // which of them are one memory
-    std::vector<Bits> apart, later;
-    IslandSolution solution;
-  };
-  Seen looks(const Island& island) const {
+  Seen looks(bool whole, const Island& island) const {
     const Graph& g = units_.graph();
     Outline o = outlined(g, units_.group(island.units));
-    Seen s{std::move(o.graph), {}, island.apart, island.later, {}};
+    Seen s{whole, std::move(o.graph), {}, island.apart, island.later, island.dissolvable, {}};
     std::map<NodeId, size_t> memory;
     for (NodeId n : o.loads) {
       s.loads.push_back(memory.try_emplace(storage_of(g, n), memory.size()).first->second);
@@ -92,9 +118,9 @@ class Solver {
 
   Units& units_;
   const Reach& reach_;
-  GroupPrices prices_;
   const FuseOptions& options_;
-  std::map<uint64_t, std::vector<Seen>> seen_;
+  std::shared_ptr<KnownIslands> known_;
+  GroupPrices prices_;
 };
 
 struct Order {
@@ -208,6 +234,7 @@ Partition fuse(const Graph& g, const FuseOptions& options) {
   std::vector<Members> groups;
   if (options.fuse) {
     groups = solved(units, options);
+    if (options.seconds) groups = parted(units, std::move(groups), options.seconds);
     if (options.catalogue) {
       groups = joined(units, std::move(groups), *options.catalogue, options.target);
     }

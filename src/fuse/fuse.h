@@ -1,6 +1,11 @@
 // Cuts a graph into groups that one kernel each can compute, so that few bytes travel between them.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "ir/partition.h"
 #include "kernels/kernel.h"
 
@@ -10,12 +15,24 @@ namespace emend {
 // tuples by their items.
 Graph decomposed(const Graph& g);
 
+// Seconds that the best kernel takes for a group some of whose inputs are known ahead of time;
+// nothing if there is none.
+using GroupSeconds =
+    std::function<std::optional<double>(const Graph& group, const std::vector<bool>& constant)>;
+
+// How parts of graphs were cut, for one target and budget: kept by whoever fuses again and again.
+struct KnownIslands;
+std::shared_ptr<KnownIslands> no_known_islands();
+
 struct FuseOptions {
   bool fuse = true;      // false: a kernel per operator
   Target target;         // whose prices decide
   size_t budget = 2000;  // groups and states that an exact solution of one island may look at
   // Kernels that may join what islands keep apart, and those that they replace; none: no joining.
   const Catalogue* catalogue = nullptr;
+  // By which views are stored that kernels would rather not look through; none: none is.
+  GroupSeconds seconds;
+  std::shared_ptr<KnownIslands> known = nullptr;
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -85,7 +86,12 @@ class Greedy {
   }
 
   // All that is computed after (or before) a group, through other groups as wholes.
-  Bits reached(int k, bool later) {
+  const Bits& reached(int k, bool later) {
+    auto [it, fresh] = reached_.try_emplace({k, later});
+    if (fresh) it->second = all_reached(k, later);
+    return it->second;
+  }
+  Bits all_reached(int k, bool later) {
     Bits found(island_.size()), entered = at(k).members;
     auto enter = [&](const Bits& members) {
       for (size_t i : members.members()) found |= later ? island_.later[i] : island_.earlier[i];
@@ -184,6 +190,7 @@ class Greedy {
     auto m = merged(first, second);
     if (!m) return;
     int into = *m->groups.begin();
+    reached_.clear();
     for (int k : m->groups) {
       at(k).members = Bits(island_.size());
       ++at(k).version;
@@ -198,6 +205,7 @@ class Greedy {
     auto d = dissolved(k);
     if (!d) return;
     size_t place = at(k).members.members().front();
+    reached_.clear();
     units_.dissolve(island_.units[place]);
     dissolved_.set(place);
     group_of_[place] = -1;
@@ -216,6 +224,7 @@ class Greedy {
   std::vector<Group> groups_;
   std::vector<int> group_of_;
   Bits dissolved_;
+  std::map<std::pair<int, bool>, Bits> reached_;  // while groups are what they are
   std::priority_queue<Move> queue_;
 };
 

@@ -27,7 +27,7 @@ class Joiner {
 
   std::vector<Members> run() && {
     for (size_t last = 0; last < groups_.size(); ++last) {
-      if (has_contraction(last)) join_into(last);
+      if (has_contraction(last) || has_window(last)) join_into(last);
     }
     std::erase_if(groups_, [](const Members& m) { return m.empty(); });
     return std::move(groups_);
@@ -37,6 +37,11 @@ class Joiner {
   bool has_contraction(size_t k) const {
     return std::ranges::any_of(groups_[k],
                                [&](NodeId n) { return units_.role(n) == Role::contraction; });
+  }
+
+  bool has_window(size_t k) const {
+    return std::ranges::any_of(groups_[k],
+                               [&](NodeId n) { return units_.role(n) == Role::window; });
   }
 
   // Groups whose results this one reads and nobody else does.
@@ -97,38 +102,58 @@ class Joiner {
     Members all = groups_[last];
     for (size_t k : with) all.insert(all.end(), groups_[k].begin(), groups_[k].end());
     std::ranges::sort(all);
-    auto together = seconds(all, true);
+    // Windows that are not convolutions' go over images, which may lie with channels last.
+    bool images = !has_contraction(last);
+    auto together = seconds(all, true, images);
     if (!together) return 0;
     double apart = 0;
-    for (size_t k : with) apart += seconds(groups_[k], false).value_or(0);
-    return apart + seconds(groups_[last], false).value_or(0) - *together;
+    for (size_t k : with) apart += seconds(groups_[k], false, images).value_or(0);
+    return apart + seconds(groups_[last], false, images).value_or(0) - *together;
+  }
+
+  // Plain; of images also with channels last, and what comes as it does and goes so.
+  static std::vector<Layouts> layouts_of(const Graph& group, const std::vector<bool>& constant,
+                                         bool images) {
+    if (!images) return {{}};
+    Layouts last;
+    for (size_t i = 0; i < group.inputs.size(); ++i) {
+      const Dims& shape = group.type(group.inputs[i].node).shape;
+      last.loads.push_back(constant[i] ? Layout{} : channels_last(shape));
+    }
+    for (const auto& o : group.outputs)
+      last.stores.push_back(channels_last(group.type(o.node).shape));
+    return {{}, last, Layouts{{}, last.stores}};
   }
 
   // By the best kernel; of those that join groups only, or of all the others.
-  std::optional<double> seconds(const Members& members, bool joining) {
+  std::optional<double> seconds(const Members& members, bool joining, bool images) {
     const Graph& g = units_.graph();
     Outline o = outlined(g, units_.group(members));
     std::vector<bool> constant;
     for (NodeId n : o.loads) constant.push_back(g.is_constant(storage_of(g, n)));
     std::vector<Known>& equal = known_[hash(o.graph)];
     for (const Known& k : equal) {
-      if (k.joining == joining && k.constant == constant && k.group == o.graph) return k.seconds;
+      if (k.joining == joining && k.images == images && k.constant == constant &&
+          k.group == o.graph)
+        return k.seconds;
     }
     std::optional<double> best;
-    for (const Kernel& k : catalogue_) {
-      if (k.joins != joining) continue;
-      for (const Candidate& c : k.candidates({o.graph, constant, {}}, target_)) {
-        if (!best || c.estimate_s < *best) best = c.estimate_s;
+    for (const Layouts& layouts : layouts_of(o.graph, constant, images)) {
+      for (const Kernel& k : catalogue_) {
+        if (k.joins != joining) continue;
+        for (const Candidate& c : k.candidates({o.graph, constant, layouts}, target_)) {
+          if (!best || c.estimate_s < *best) best = c.estimate_s;
+        }
       }
     }
-    equal.push_back({std::move(o.graph), std::move(constant), joining, best});
+    equal.push_back({std::move(o.graph), std::move(constant), joining, images, best});
     return best;
   }
 
   struct Known {
     Graph group;
     std::vector<bool> constant;
-    bool joining = false;
+    bool joining = false, images = false;
     std::optional<double> seconds;
   };
   const Units& units_;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fuse/fuse.h"
+#include "ir/bytes.h"
 #include "kernels/factor.h"
 #include "kernels/nest.h"
 #include "kernels/sequential.h"
@@ -18,11 +19,6 @@ constexpr double kDivision = 8, kExp = 32, kFunction = 64, kPow = 256, kBound = 
 constexpr double kPlainShare = 0.5;
 constexpr double kDear = kDivision;  // effort from which a value is kept for later loops
 constexpr double kRowBytes = 32 << 10;
-
-double bytes_of(const Type& t) {
-  if (!t.is_tensor()) return 0;
-  return static_cast<double>(count(t.shape)) * info(t.dtype).bits / 8;
-}
 
 // Operations that a nest executes when it runs row by row: a value is computed in the outermost
 // loop that knows all its iterators, once per loop that needs it; dear ones that two loops over
@@ -271,12 +267,12 @@ bool keeps_elements(const Graph& group) {
 
 }  // namespace
 
-const GroupPrices::Facts& GroupPrices::facts(Graph group) {
-  std::vector<Facts>& equal = seen_[hash(group)];
-  for (const Facts& f : equal) {
+const GroupFacts& GroupPrices::facts(Graph group) {
+  std::vector<GroupFacts>& equal = seen_[hash(group)];
+  for (const GroupFacts& f : equal) {
     if (f.group == group) return f;
   }
-  Facts f;
+  GroupFacts f;
   int nuclei = 0, reductions = 0, contractions = 0, nodes = 0;
   for (size_t i = 0; i < group.size(); ++i) {
     NodeId n{i};
@@ -325,7 +321,7 @@ std::optional<double> GroupPrices::operator()(const NodeGroup& group) {
 
 std::optional<double> GroupPrices::fresh(const NodeGroup& group) {
   Outline o = outlined(g_, group);
-  const Facts& f = facts(std::move(o.graph));
+  const GroupFacts& f = facts(std::move(o.graph));
   if (!f.feasible) return std::nullopt;
   std::map<NodeId, double> reads;  // one memory under several shapes is read once
   for (size_t i = 0; i < o.loads.size(); ++i) {
@@ -340,7 +336,8 @@ std::optional<double> GroupPrices::fresh(const NodeGroup& group) {
 }
 
 std::optional<double> price(const Graph& g, const Partition& p, const Target& target) {
-  GroupPrices prices(g, target);
+  KnownGroups seen;
+  GroupPrices prices(g, target, seen);
   double total = 0;
   for (const NodeGroup& group : p.groups) {
     auto seconds = prices(group);

@@ -58,7 +58,8 @@ struct Step {
   Graph computes;               // launch: what it makes of its loads, as they lie in memory
   std::vector<NodeId> sources;  // launch: the nodes of Program::graph that it loads
   std::string label;            // for reports: the model's names of what it computes
-  std::string how;              // for reports: the kernel and its configuration
+  std::string how;              // for reports: the kernel and its configuration,
+  double estimate_s = 0;        //   and what it was thought to take
 };
 
 // How a constant is laid out for the kernels that read it: the row-major array of `extents` whose

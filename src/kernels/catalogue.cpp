@@ -4,9 +4,10 @@
 namespace emend {
 
 const Catalogue& cpu_catalogue() {
-  static const Catalogue kAll = {rows_kernel(),     turn_kernel(),      contract_kernel(),
-                                 winograd_kernel(), direct_kernel(),    scan_kernel(),
-                                 scatter_kernel(),  attention_kernel(), recurrent_kernel()};
+  static const Catalogue kAll = {rows_kernel(),      turn_kernel(),     move_kernel(),
+                                 contract_kernel(),  winograd_kernel(), direct_kernel(),
+                                 stacked_kernel(),   scan_kernel(),     scatter_kernel(),
+                                 attention_kernel(), recurrent_kernel()};
   return kAll;
 }
 

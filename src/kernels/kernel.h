@@ -58,6 +58,8 @@ struct Kernel {
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
   // Made for what else would be several groups: fuse asks it about such.
   bool joins = false;
+  // Executes at least this share of the operations of plain sums: how fast it is at best.
+  double executes = 0;
 };
 
 using Catalogue = std::vector<Kernel>;

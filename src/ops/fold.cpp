@@ -7,9 +7,18 @@
 
 namespace emend {
 
-bool is_foldable(const OpDef& def) {
-  // Random numbers are part of the program; opaque nodes have no meaning here.
-  return def.kind != Kind::random && def.kind != Kind::opaque && def.kind != Kind::structure;
+bool is_determined(const OpDef& def, Attrs attrs) {
+  if (def.kind == Kind::random || def.kind == Kind::opaque) return false;
+  return std::ranges::all_of(attrs.entries(), [](const auto& entry) {
+    const GraphRef* body = entry.second.template as<GraphRef>();
+    return !body || !*body || std::ranges::all_of((*body)->nodes, [](const Node& n) {
+      return n.op == kInputOp || n.op == kConstantOp || is_determined(op_def(n), n.attrs);
+    });
+  });
+}
+
+bool is_foldable(const OpDef& def, Attrs attrs) {
+  return def.kind != Kind::structure && is_determined(def, attrs);
 }
 
 int64_t FoldBudget::growth(const Type& result, Types operands) {

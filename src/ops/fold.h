@@ -11,8 +11,11 @@
 
 namespace emend {
 
-// May a node of this operator be computed beforehand at all?
-bool is_foldable(const OpDef& def);
+// Does a node have one value for the same operands? Not where it draws random numbers or has no
+// meaning here, itself or in its bodies.
+bool is_determined(const OpDef& def, Attrs attrs);
+// May it be computed beforehand at all?
+bool is_foldable(const OpDef& def, Attrs attrs);
 
 // How much a program may still grow by folding.
 class FoldBudget {

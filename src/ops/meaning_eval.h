@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "base/parallel.h"
 #include "ops/contraction_eval.h"
 #include "ops/meaning.h"
@@ -138,15 +139,6 @@ class BlockReader {
   std::vector<Dim> dims_;
   std::vector<int64_t> scratch_;
 };
-
-// Steps a point through a box; false after the last one.
-inline bool next_point(int64_t* point, std::span<const int64_t> extents) {
-  for (size_t k = extents.size(); k-- > 0;) {
-    if (++point[k] < extents[k]) return true;
-    point[k] = 0;
-  }
-  return false;
-}
 
 // The values of the output iterators for flat positions first .. first+n-1.
 inline void block_iterators(std::span<const int64_t> extents, size_t first, size_t n,

@@ -103,6 +103,7 @@ class RunWindow {
       const auto& border = read_.borders[b];
       narrow_to(bases_[b] + border.index.shift(reduced_point), border.index.step, border.extent);
     }
+    low = std::min(low, n_);  // all of it may lie before the operand
     high = std::max(low, high);
   }
   bool whole() const { return low == 0 && high == n_; }

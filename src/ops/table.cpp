@@ -32,6 +32,8 @@ std::vector<OpDef> window_ops();
 std::vector<OpDef> conv_transpose_ops();
 std::vector<OpDef> padding_ops();
 std::vector<OpDef> rearrange_ops();
+std::vector<OpDef> view_ops();
+std::vector<OpDef> patch_ops();
 std::vector<OpDef> einsum_ops();
 std::vector<OpDef> ml_ops();
 std::vector<OpDef> tree_ops();
@@ -54,25 +56,14 @@ std::vector<OpDef> make_table() {
   std::vector<OpDef> all;
   // structure_ops() must stand first: its ids are fixed in ir/node.h.
   for (auto family : {
-           structure_ops,   elementwise_ops,
-           contraction_ops, reduction_ops,
-           movement_ops,    control_ops,
-           softmax_ops,     linear_ops,
-           norm_ops,        loss_ops,
-           attention_ops,   linear_attention_ops,
-           sequence_ops,    string_ops,
-           cast_ops,        index_ops,
-           scatter_ops,     order_ops,
-           random_ops,      data_dependent_ops,
-           window_ops,      conv_transpose_ops,
-           padding_ops,     rearrange_ops,
-           einsum_ops,      ml_ops,
-           tree_ops,        optimizer_ops,
-           resize_ops,      generate_ops,
-           signal_ops,      sample_ops,
-           host_math_ops,   quantize_ops,
-           recurrent_ops,   derivative_ops,
-           ml_model_ops,    gradient_ops,
+           structure_ops, elementwise_ops,      contraction_ops, reduction_ops, movement_ops,
+           control_ops,   softmax_ops,          linear_ops,      norm_ops,      loss_ops,
+           attention_ops, linear_attention_ops, sequence_ops,    string_ops,    cast_ops,
+           index_ops,     scatter_ops,          order_ops,       random_ops,    data_dependent_ops,
+           window_ops,    conv_transpose_ops,   padding_ops,     rearrange_ops, view_ops,
+           patch_ops,     einsum_ops,           ml_ops,          tree_ops,      optimizer_ops,
+           resize_ops,    generate_ops,         signal_ops,      sample_ops,    host_math_ops,
+           quantize_ops,  recurrent_ops,        derivative_ops,  ml_model_ops,  gradient_ops,
            opaque_ops,
        }) {
     for (OpDef& d : family()) all.push_back(std::move(d));

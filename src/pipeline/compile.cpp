@@ -1,12 +1,12 @@
 #include "pipeline/compile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "base/parallel.h"
 #include "base/text.h"
+#include "base/timed.h"
 #include "codegen/codegen.h"
 #include "equiv/compare.h"
 #include "fuse/fuse.h"
@@ -25,15 +25,6 @@
 
 namespace emend {
 namespace {
-
-template <class Stage>
-auto timed(CompileReport& report, const std::string& name, const Stage& stage) {
-  auto start = std::chrono::steady_clock::now();
-  auto result = stage();
-  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  report.phases_ms.emplace_back(name, took.count());
-  return result;
-}
 
 // The plan with these groups left to the reference, node by node.
 Plan without_kernels(const Graph& g, const Plan& plan, const std::set<size_t>& groups,
@@ -186,17 +177,14 @@ std::optional<Device> device_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor, CompileReport* report, double memory) {
+std::vector<Value> run_once(Graph g, std::span<const Value> inputs, Device device,
+                            CompileFlowOptions options, CompileReport* report) {
   if (device == Device::interp) {
     require_memory_to_evaluate(g);
-    return evaluate(g, inputs, {.monitor = monitor});
+    return evaluate(g, inputs, {.monitor = options.cpu.compile.monitor});
   }
-  CompileFlowOptions options;
-  options.memory = memory;
   options.inputs.assign(inputs.begin(), inputs.end());
-  options.cpu.compile.monitor = monitor;
-  return compile(g, options, report).run(inputs);
+  return compile(std::move(g), options, report).run(inputs);
 }
 
 namespace {
@@ -206,11 +194,11 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
                  const CompileFlowOptions& options, CompileReport& facts) {
   for (;;) {
     Program program =
-        timed(facts, "codegen", [&] { return generate(plain, plan, catalogue, target); });
+        timed(facts.phases_ms, "codegen", [&] { return generate(plain, plan, catalogue, target); });
     require_memory(program);
     std::optional<CpuProgram> compiled;
     try {
-      compiled = timed(facts, "compile",
+      compiled = timed(facts.phases_ms, "compile",
                        [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
     } catch (const CompileFailure& e) {
       facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
@@ -218,15 +206,10 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
       plan = on_reference(plain, plan, "its kernel could not be compiled");
       continue;
     }
-    bool good =
-        timed(facts, "check", [&] { return accept(plain, plan, *compiled, options, facts); });
+    bool good = timed(facts.phases_ms, "check",
+                      [&] { return accept(plain, plan, *compiled, options, facts); });
     if (good) return *compiled;
   }
-}
-
-// Of one kernel: errors of many add up like independent ones.
-double allowed_error(const Partition& partition, const CompileFlowOptions& options) {
-  return options.accuracy / std::sqrt(std::max(1.0, static_cast<double>(partition.groups.size())));
 }
 
 // Prices of what select asks about; nothing where they cannot be measured.
@@ -251,6 +234,44 @@ decltype(SelectOptions::price) measured(const Graph& plain, const Partition& par
   return price;
 }
 
+SelectOptions choosing(const Partition& partition, const CompileFlowOptions& options) {
+  SelectOptions choose{.memory = options.memory.value_or(kUsualMemory),
+                       .memory_bytes = options.memory ? 0.0 : double{kSmallMemory},
+                       .error = share_of_errors(options.accuracy, partition.groups.size()),
+                       .errors = options.accuracy};
+  if (options.candidates > 0) {
+    constexpr double kHopeless = 4;  // who asks for many wants to see how wrong estimates are
+    constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
+    choose.asked = options.candidates;
+    choose.hopeless = kHopeless;
+    choose.wide = static_cast<size_t>((options.candidates + kOffered - 1) / kOffered);
+  }
+  return choose;
+}
+
+// Fused, and kernels selected by prices that are measured where that is asked for.
+Plan planned(const Graph& plain, const Catalogue& catalogue, const Target& target,
+             const CompileFlowOptions& options, CompileReport& facts) {
+  Partition partition = timed(facts.phases_ms, "fuse", [&] {
+    GroupSeconds seconds = [&, known = KnownPrices()](const Graph& group,
+                                                      const std::vector<bool>& constant) mutable {
+      return cheapest(group, constant, catalogue, target,
+                      {.error = kShareOfOne * options.accuracy, .known = &known});
+    };
+    return fuse(
+        plain,
+        {.fuse = options.fuse, .target = target, .catalogue = &catalogue, .seconds = seconds});
+  });
+  SelectOptions choose = choosing(partition, options);
+  if (options.prices) {
+    choose.price = timed(facts.phases_ms, "measure", [&] {
+      return measured(plain, partition, catalogue, target, options, choose, facts);
+    });
+  }
+  return timed(facts.phases_ms, "select",
+               [&] { return select(plain, std::move(partition), catalogue, target, choose); });
+}
+
 // The library's kernels wherever it has one.
 Catalogue library_first(Catalogue catalogue) {
   for (Kernel& k : catalogue) {
@@ -267,79 +288,74 @@ Catalogue library_first(Catalogue catalogue) {
   return catalogue;
 }
 
-// The plan, or what was found to be faster: the library's kernels wherever it has one, nuclei that
-// were joined apart, or every operator on its own.
-Plan raced(const Graph& plain, Plan chosen, const Catalogue& catalogue, const Target& target,
-           SelectOptions choose, const CompileFlowOptions& options, CompileReport& facts) {
-  std::vector<RacedPlan> plans{{"chosen", chosen}};
+// Of the plan and others the fastest: the library's kernels wherever it has one, nuclei that were
+// joined apart, every operator on its own, or the program `without` what a search did to it, where
+// there is one.
+RacedPlan raced(const Graph& plain, Plan chosen, const Graph* without, const Catalogue& catalogue,
+                const Target& target, const CompileFlowOptions& options, CompileReport& facts) {
+  std::vector<RacedPlan> plans{{"chosen", chosen, &plain}};
+  // By estimates: only for what is in the chosen plan all prices are known.
+  const SelectOptions choose = choosing(chosen.partition, options);
+  auto add = [&](const char* name, Partition partition, const Catalogue& kernels) {
+    plans.push_back({name, select(plain, std::move(partition), kernels, target, choose), &plain});
+  };
   Partition single = fuse(plain, {.fuse = false, .target = target});
   Partition apart = options.fuse ? fuse(plain, {.target = target}) : single;
-  choose.price = nullptr;  // only for what is in the chosen plan they are all known
-  if (apart != chosen.partition) {
-    plans.push_back({"apart", select(plain, std::move(apart), catalogue, target, choose)});
-  }
-  if (onednn_state().loaded) {
+  if (apart != chosen.partition) add("apart", std::move(apart), catalogue);
+  if (onednn_state().loaded) add("library", chosen.partition, library_first(catalogue));
+  add("unfused", std::move(single), catalogue);
+  if (without) {
+    CompileReport unused;
     plans.push_back(
-        {"library", select(plain, chosen.partition, library_first(catalogue), target, choose)});
+        {"without search", planned(*without, catalogue, target, options, unused), without});
   }
-  plans.push_back({"unfused", select(plain, std::move(single), catalogue, target, choose)});
-  std::vector<Value> inputs;
   try {
-    inputs = random_inputs(plain, options.seed);
+    std::vector<Value> inputs = random_inputs(plain, options.seed);
     RaceOptions how{.threads = target.threads,
                     .machine = machine_key(c_prelude(), options.cpu.compile),
                     .monitor = options.cpu.compile.monitor};
-    auto build = [&](Plan plan) {
+    auto build = [&](const RacedPlan& p) {
       CompileReport unused;
-      return built(plain, plan, catalogue, target, options, unused);
+      Plan plan = p.plan;
+      return built(*p.graph, plan, catalogue, target, options, unused);
     };
-    return plans[fastest_plan(plain, plans, build, inputs, *options.prices, how, &facts.plans)]
-        .plan;
+    return plans[fastest_plan(plans, build, inputs, *options.prices, how, &facts.plans)];
   } catch (const CompileFailure&) {
     // What cannot be compiled cannot run; compiling the program says so.
-    return chosen;
   } catch (const Error& e) {
     facts.faults.push_back(str("plans were not raced: ", e.what()));
-    return chosen;
   }
+  return plans[0];
 }
 
 }  // namespace
 
+double share_of_errors(double accuracy, size_t kernels) {
+  return accuracy / std::sqrt(std::max(1.0, static_cast<double>(kernels)));
+}
+
 CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
   Target target = target_here(options.cpu.threads);
-  Graph plain = timed(facts, "decompose", [&] { return decomposed(g); });
+  Graph plain = timed(facts.phases_ms, "decompose", [&] { return decomposed(g); });
   g = {};
   const Catalogue& catalogue = catalogue_here();
-  Partition partition = timed(facts, "fuse", [&] {
-    return fuse(plain, {.fuse = options.fuse, .target = target, .catalogue = &catalogue});
-  });
-  SelectOptions choose{.memory = options.memory, .error = allowed_error(partition, options)};
-  if (options.candidates > 0) {
-    constexpr double kHopeless = 4;  // who asks for many wants to see how wrong estimates are
-    constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
-    choose.asked = options.candidates;
-    choose.hopeless = kHopeless;
-    choose.wide = static_cast<size_t>((options.candidates + kOffered - 1) / kOffered);
-  }
+  Plan plan = planned(plain, catalogue, target, options, facts);
   if (options.prices) {
-    choose.price = timed(facts, "measure", [&] {
-      return measured(plain, partition, catalogue, target, options, choose, facts);
+    std::optional<Graph> without;
+    if (options.otherwise) without = decomposed(*options.otherwise);
+    RacedPlan fastest = timed(facts.phases_ms, "race", [&] {
+      return raced(plain, std::move(plan), without ? &*without : nullptr, catalogue, target,
+                   options, facts);
     });
-  }
-  Plan plan = timed(facts, "select",
-                    [&] { return select(plain, std::move(partition), catalogue, target, choose); });
-  if (options.prices) {
-    plan = timed(facts, "race", [&] {
-      return raced(plain, std::move(plan), catalogue, target, choose, options, facts);
-    });
+    plan = std::move(fastest.plan);
+    if (fastest.graph != &plain) plain = std::move(*without);
   }
   CpuProgram program = built(plain, plan, catalogue, target, options, facts);
   facts.groups = plan.partition.groups.size();
   facts.on_reference = fallbacks(plain, plan.partition);
   plain = {};
-  timed(facts, "weights", [&] { return program.load_weights(), 0; });
+  timed(facts.phases_ms, "weights", [&] { return program.load_weights(), 0; });
   if (report) *report = std::move(facts);
   return program;
 }

@@ -30,14 +30,28 @@ struct CompileReport {
   std::vector<std::string> faults;
 };
 
+// What weights as stored may take of those of the graph where nobody says; small ones may grow to
+// so many bytes in any case.
+inline constexpr int kUsualMemory = 4, kSmallMemory = 512 << 20;
+
+// What every kernel of a plan may lose if all of them together may lose `accuracy`: errors of many
+// add up like independent ones.
+double share_of_errors(double accuracy, size_t kernels);
+// Of the accuracy, while nobody knows what else is in the plan.
+inline constexpr double kShareOfOne = 1.0 / 3;
+
 struct CompileFlowOptions {
   bool fuse = true;
   double accuracy = 1e-4;     // of every kernel, see kernel_check.h; 0: as plain sums have it
   uint64_t seed = 1;          // of the inputs that kernels are checked with
   std::vector<Value> inputs;  // to check them with where random ones do not serve
   std::shared_ptr<PriceList> prices;  // measured times decide; none: estimates
+  // With measured times, an equal program that is taken where it turns out faster: without what a
+  // search did, say.
+  std::optional<Graph> otherwise = {};
   int candidates = 0;  // of a group in one layout that are measured; 0: few, the best by estimate
-  double memory = 4;   // weights as stored: at most this times those of the graph
+  // Weights as stored: at most this times those of the graph; where nobody says, as below.
+  std::optional<double> memory;
   CpuOptions cpu;
 };
 
@@ -55,9 +69,8 @@ enum class Device : uint8_t { interp, cpu };
 std::optional<Device> device_named(std::string_view name);
 
 // One run, compiled first where the device needs it.
-std::vector<Value> run_once(const Graph& g, std::span<const Value> inputs, Device device,
-                            const Monitor& monitor = {}, CompileReport* report = nullptr,
-                            double memory = CompileFlowOptions().memory);
+std::vector<Value> run_once(Graph g, std::span<const Value> inputs, Device device,
+                            CompileFlowOptions options = {}, CompileReport* report = nullptr);
 
 // For what comes before compiling, see SimplifyOptions: weights of this size are packed anyway.
 inline constexpr int64_t kFoldMovesBelow = 64 << 10;

@@ -118,7 +118,9 @@ Network load(const std::string& path, const LoadOptions& options) {
 
 Network optimize(const Network& network) {
   OptimizeReport report;
-  Model better = optimize(network.impl().model, OptimizeOptions{}, &report);
+  OptimizeOptions how;
+  how.keeping.folder = default_search_folder();
+  Model better = optimize(network.impl().model, how, &report);
   if (report.checked.kind == Checked::Kind::failed)
     throw Error(str("the optimized model differs from what came in: ", report.checked.reason));
   return network_of(std::move(better));

@@ -1,199 +1,25 @@
 #include "pipeline/improve.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
+#include <iterator>
 #include <set>
 #include <unordered_map>
 
+#include "base/timed.h"
 #include "egraph/explain.h"
-#include "extract/check.h"
-#include "extract/greedy.h"
-#include "extract/search.h"
-#include "fuse/fuse.h"
-#include "ops/build.h"
 #include "ops/table.h"
 #include "pipeline/compile.h"
-#include "pipeline/node_prices.h"
-#include "select/select.h"
+#include "pipeline/priced_egraph.h"
 
 namespace emend {
 namespace {
 
-// Programs that differ by less than estimates can tell are not worth a change.
-constexpr double kWorthwhile = 0.995;
-// Weights that are kept twice or padded have a price too small to decide anything else.
-constexpr double kPerByteOfWeights = 1e-16;
-
-template <class Stage>
-auto timed(ImproveReport& report, const std::string& name, const Stage& stage) {
-  auto start = std::chrono::steady_clock::now();
-  auto result = stage();
-  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  for (auto& [known, ms] : report.phases_ms) {
-    if (known == name) {
-      ms += took.count();
-      return result;
-    }
-  }
-  report.phases_ms.emplace_back(name, took.count());
-  return result;
-}
-
-double bytes_of(const Type& t) {
-  double sum = 0;
-  for (const Type& item : t.items) sum += bytes_of(item);
-  if (!t.is_tensor()) return sum;
-  return static_cast<double>(
-      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
-}
-
-// What the outputs need of an e-graph, as an extraction problem.
-struct Priced {
-  ExtractionProblem problem;
-  std::vector<ClassId> classes;                                    // by class of the problem
-  std::vector<ENodeId> nodes;                                      // by node of it
-  std::vector<PricedNode> asked;                                   // by node of it
-  std::vector<bool> guessed;                                       // by node of it: its price
-  std::unordered_map<uint64_t, std::vector<uint32_t>> same_price;  // guessed nodes of it, by key
-  std::vector<uint32_t> nuclei;  // classes of it that are computed by kernels of their own
-
-  // Real prices for what was chosen; false if there were no others.
-  bool learn(const std::vector<FoundSolution>& found, NodePrices& prices) {
-    bool any = false;
-    for (const FoundSolution& s : found) {
-      for (uint32_t n : s.choice) {
-        if (n == kNoNode || !guessed[n]) continue;
-        double price = prices.exact(asked[n]);
-        for (uint32_t other : same_price.at(key_of(asked[n]))) {
-          problem.cost[other] = price;
-          guessed[other] = false;
-        }
-        any = true;
-      }
-    }
-    return any;
-  }
-
-  double cost_of(const std::vector<uint32_t>& choice) const {
-    double sum = 0;
-    for (uint32_t n : choice) sum += n == kNoNode ? 0 : problem.cost[n];
-    return sum;
-  }
-
-  // The program as it was put in; none where congruence put nodes of rules into its place.
-  std::vector<uint32_t> given(const TensorEGraph& g) const {
-    std::vector<uint32_t> choice(classes.size(), kNoNode);
-    for (uint32_t c = 0; c < classes.size(); ++c) {
-      for (uint32_t n : problem.nodes(c)) {
-        if (choice[c] == kNoNode && !g.engine().provenance().maker(nodes[n]).valid()) choice[c] = n;
-      }
-    }
-    choice = needed(problem, std::move(choice));
-    if (!checked_cost(problem, choice)) choice.clear();
-    return choice;
-  }
-
-  Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const {
-    std::unordered_map<uint32_t, ENodeId> chosen;
-    for (size_t c = 0; c < classes.size(); ++c) {
-      if (choice[c] != kNoNode) chosen.emplace(classes[c].value, nodes[choice[c]]);
-    }
-    return g.graph_of([&](ClassId c) { return chosen.at(c.value); });
-  }
-};
-
-Priced priced(const TensorEGraph& g, NodePrices& prices) {
-  constexpr double kKernel = 1e-6;  // seconds: nothing that is fused away costs as much
-  const EGraph& engine = g.engine();
-  Priced out;
-  std::unordered_map<uint32_t, uint32_t> places;
-  auto place = [&](ClassId c) {
-    auto [it, fresh] = places.try_emplace(c.value, static_cast<uint32_t>(out.classes.size()));
-    if (fresh) out.classes.push_back(c);
-    return it->second;
-  };
-  for (ClassId root : g.roots()) out.problem.roots.push_back(place(root));
-  std::sort(out.problem.roots.begin(), out.problem.roots.end());
-  out.problem.roots.erase(std::unique(out.problem.roots.begin(), out.problem.roots.end()),
-                          out.problem.roots.end());
-  for (size_t c = 0; c < out.classes.size(); ++c) {  // grows as children are met
-    ClassId id = out.classes[c];
-    out.problem.add_class();
-    bool nucleus = false;
-    for (ENodeId n : engine.nodes_of(id)) {
-      ENode node = engine.node(n);
-      PricedNode asked{
-          .op = OpId(size_t{node.op}), .attrs = g.attrs(node.attr), .result = g.type(id)};
-      std::vector<uint32_t> children;
-      for (ClassId child : node.children) {
-        asked.operands.push_back(g.type(engine.find(child)));
-        asked.weights.push_back(g.weight_only(engine.find(child)));
-        children.push_back(place(engine.find(child)));
-      }
-      bool given = asked.op == kInputOp || asked.op == kConstantOp;
-      NodePrices::Price price = prices.quick(asked);
-      // A node that reads inputs to no effect is not free for that.
-      bool ahead = given || std::ranges::all_of(asked.weights, [](bool w) { return w; });
-      if (g.weight_only(id) && ahead)
-        price = {given ? 0 : kPerByteOfWeights * bytes_of(asked.result)};
-      nucleus |= price.guess || price.seconds > kKernel;
-      out.problem.add_node(price.seconds, children);
-      out.nodes.push_back(n);
-      if (price.guess)
-        out.same_price[key_of(asked)].push_back(static_cast<uint32_t>(out.guessed.size()));
-      out.guessed.push_back(price.guess);
-      out.asked.push_back(std::move(asked));
-    }
-    if (nucleus) out.nuclei.push_back(static_cast<uint32_t>(c));
-  }
-  return out;
-}
-
-// The program with stand-ins for what would be computed ahead of time: prices ask for types only.
-Graph without_weight_work(const Graph& g) {
-  GraphBuilder b;
-  IdVec<NodeId, char> weights(g.size(), 0);
-  IdVec<NodeId, NodeId> made(g.size());
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    if (n.op == kInputOp) continue;
-    const OpDef& def = op_def(n);
-    weights[id] = n.op == kConstantOp ||
-                  (def.kind != Kind::opaque && def.kind != Kind::random && !n.args.empty() &&
-                   std::ranges::all_of(n.args, [&](NodeId a) { return weights[a] != 0; }));
-  }
-  for (const GraphInput& i : g.inputs) made[i.node] = b.input(i.name, g.types[i.node], i.donated);
-  auto get = [&](NodeId id) {
-    if (made[id].valid()) return made[id];
-    if (g.is_constant(id)) return made[id] = b.constant(g.constant(id));
-    return made[id] = b.constant(Tensor::zeros(g.types[id].dtype, g.types[id].shape));
-  };
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    if (n.op == kInputOp || (weights[id] && g.types[id].is_tensor())) continue;
-    std::vector<NodeId> args;
-    for (NodeId a : n.args) args.push_back(get(a));
-    made[id] = b.try_op(n.op, args, n.attrs).value_or_throw();
-  }
-  for (const GraphOutput& o : g.outputs) b.output(o.name, get(o.node));
-  return std::move(b).build();
-}
-
-// The cheapest, of those of one cost the first: they differ in nothing that has a price.
-std::vector<FoundSolution> best_of(std::vector<FoundSolution> all, int most) {
-  std::ranges::stable_sort(all, {}, &FoundSolution::cost);
-  auto same = [](const FoundSolution& a, const FoundSolution& b) {
-    return b.cost - a.cost <= 1e-9 * b.cost;
-  };
-  all.erase(std::unique(all.begin(), all.end(), same), all.end());
-  if (all.size() > static_cast<size_t>(most)) all.resize(static_cast<size_t>(most));
-  return all;
-}
+// Programs whose nodes cost up to so many times those of the given one may be faster all the same.
+constexpr double kHopeful = 1.02;
 
 // The rules on whose firings it rests that the program equals the one that was put in.
-std::vector<std::string> trail_of(const TensorEGraph& g, const Priced& problem,
+std::vector<std::string> trail_of(const TensorEGraph& g, const PricedEGraph& problem,
                                   const std::vector<uint32_t>& choice,
                                   const std::vector<std::string>& rules) {
   const EGraph& engine = g.engine();
@@ -215,45 +41,53 @@ std::vector<std::string> trail_of(const TensorEGraph& g, const Priced& problem,
   return names;
 }
 
-// The bodies of loops and branches.
-Graph with_improved_bodies(const Graph& g, const ImproveOptions& options) {
+// The bodies of loops and branches, each searched once.
+Graph with_improved_bodies(const Graph& g, const ImproveOptions& options, ImproveReport& facts) {
+  struct Improved {
+    GraphRef from, to;
+  };
+  std::vector<Improved> known;
+  auto improved_body = [&](const GraphRef& body) {
+    for (const Improved& k : known) {
+      if (k.from == body) return k.to;
+    }
+    ImproveReport inner;
+    known.push_back({body, GraphRef(improve(*body, options, &inner))});
+    std::ranges::move(inner.trail, std::back_inserter(facts.trail));
+    for (const auto& [name, ms] : inner.phases_ms) add_time(facts.phases_ms, name, ms);
+    return known.back().to;
+  };
   Graph out = g;
   for (size_t i = 0; i < out.size(); ++i) {
     Node& n = out.nodes[NodeId(i)];
     if (op_def(n).kind == Kind::opaque) continue;
     for (const auto& [name, value] : n.attrs.entries()) {
       const GraphRef* body = value.as<GraphRef>();
-      if (body && *body) n.attrs = n.attrs.with(name, GraphRef(improve(**body, options)));
+      if (body && *body) n.attrs = n.attrs.with(name, improved_body(*body));
     }
   }
   return out;
 }
 
-}  // namespace
-
-double price_of_program(const Graph& g, const Target& target, const SelectOptions& choose) {
-  Graph plain = decomposed(without_weight_work(g));
-  const Catalogue& catalogue = catalogue_here();
-  Partition partition = fuse(plain, {.target = target, .catalogue = &catalogue});
-  size_t steps = partition.groups.size();
-  Plan plan = select(plain, std::move(partition), catalogue, target, choose);
-  return plan.estimate_s + static_cast<double>(steps) * target.launch_s;
+// Cheapest first; of those of one structure the first, for they differ in nothing that has a price.
+std::vector<FoundSolution> best_of(std::vector<FoundSolution> all, int most,
+                                   const PricedEGraph& problem) {
+  std::ranges::stable_sort(all, {}, &FoundSolution::cost);
+  std::set<uint64_t> structures;
+  std::vector<FoundSolution> best;
+  for (FoundSolution& s : all) {
+    if (best.size() == static_cast<size_t>(most)) break;
+    if (structures.insert(problem.structure_of(s.choice)).second) best.push_back(std::move(s));
+  }
+  return best;
 }
 
-Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* report) {
-  ImproveReport facts;
-  const Graph g = with_improved_bodies(given, options);
-  auto egraph =
-      timed(facts, "saturate", [&] { return saturate(g, options.saturate, &facts.saturated); });
-  KnownPrices known;
-  SelectOptions choose{.error = options.error, .known = &known};
-  NodePrices prices(catalogue_here(), options.target, choose);
-  Priced problem = timed(facts, "price", [&] { return priced(*egraph, prices); });
-  validate(problem.problem);
-  // Prices begin as guesses that are too low; those that something was chosen for become real,
-  // until what is chosen has real prices only.
+// The best extractions. Prices begin as guesses that are too low; those that something was chosen
+// for become real, until what is chosen has real prices only.
+std::vector<FoundSolution> extracted(PricedEGraph& problem, const std::vector<uint32_t>& as_given,
+                                     const SearchPrices& prices, const ImproveOptions& options,
+                                     ImproveReport& facts) {
   std::vector<FoundSolution> found;
-  const std::vector<uint32_t> as_given = problem.given(*egraph);
   auto start_with = [&]() -> std::vector<uint32_t> {
     if (found.empty()) return as_given;
     bool better = as_given.empty() || problem.cost_of(found[0].choice) < problem.cost_of(as_given);
@@ -268,33 +102,168 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
                       .keep = options.kept,
                       .tell_apart_by = problem.nuclei,
                       .monitor = options.monitor.silent()};
-    found = timed(facts, "extract", [&] {
+    found = timed(facts.phases_ms, "extract", [&] {
       std::vector<FoundSolution> fresh = search(problem.problem, how);
       how.start = start_with();
       std::vector<FoundSolution> all = search(problem.problem, how);
       std::ranges::move(fresh, std::back_inserter(all));
-      return best_of(std::move(all), options.kept);
+      return best_of(std::move(all), options.kept, problem);
     });
-    if (!timed(facts, "price", [&] { return problem.learn(found, prices); })) break;
+    if (!timed(facts.phases_ms, "price", [&] { return problem.learn(found, prices.exact); })) break;
   }
-  auto program_price = [&](const Graph& program) {
-    return timed(facts, "back end",
-                 [&] { return price_of_program(program, options.target, choose); });
+  return found;
+}
+
+// The cheapest of some programs of an e-graph, as wholes.
+struct Best {
+  Graph program;
+  std::vector<uint32_t> choice;  // none: the given one
+};
+
+// What whole programs take flows back into the prices of their nodes, and others may be best.
+Best best_program(const Graph& g, const TensorEGraph& egraph, PricedEGraph& problem,
+                  const SearchPrices& prices, const ImproveOptions& options, ImproveReport& facts) {
+  Best best{g, {}};
+  const double given_s = facts.after_s;
+  const std::vector<uint32_t> as_given = problem.given(egraph);
+  std::set<uint64_t> looked_at = {problem.structure_of(as_given)};
+  for (int round = 0; round <= options.corrections; ++round) {
+    std::vector<FoundSolution> found = extracted(problem, as_given, prices, options, facts);
+    timed(facts.phases_ms, "price", [&] { return problem.learn({{as_given}}, prices.exact); });
+    const double given_cost = problem.cost_of(as_given);
+    // Node prices may be a little wrong; once they were corrected, only the best is worth a look.
+    double hoped = round == 0 ? kHopeful * given_cost : given_cost + facts.after_s - given_s;
+    if (round > 0 && found.size() > 1) found.resize(1);
+    std::erase_if(found, [&](const FoundSolution& s) {
+      return (!as_given.empty() && problem.cost_of(s.choice) >= hoped) ||
+             !looked_at.insert(problem.structure_of(s.choice)).second;
+    });
+    if (found.empty() || options.monitor.stop_requested()) break;
+    std::vector<Graph> programs = {g};
+    std::vector<double> expected = {0};  // how much longer than the given one
+    for (const FoundSolution& s : found) {
+      programs.push_back(problem.graph_of(egraph, s.choice));
+      expected.push_back(problem.cost_of(s.choice) - given_cost);
+    }
+    std::vector<double> seconds = timed(facts.phases_ms, "back end",
+                                        [&] { return prices.programs(programs, options.monitor); });
+    for (size_t i = 1; i < seconds.size(); ++i) {
+      facts.priced_s.push_back(seconds[i]);
+      const std::vector<uint32_t>& choice = found[i - 1].choice;
+      if (!as_given.empty() && std::isfinite(seconds[i]))
+        problem.correct(choice, as_given, seconds[i] - seconds[0] - expected[i]);
+      if (seconds[i] >= std::min(prices.worthwhile * given_s, facts.after_s)) continue;
+      facts.after_s = seconds[i];
+      best = {std::move(programs[i]), choice};
+    }
+  }
+  return best;
+}
+
+// With better bodies, where the whole is not dearer for it: a loop may be known by its body.
+Graph with_bodies(const Graph& given, const SearchPrices& prices, const ImproveOptions& options,
+                  ImproveReport& facts) {
+  Graph g = with_improved_bodies(given, options, facts);
+  std::vector<Graph> programs = {given};
+  if (!(g == given)) programs.push_back(g);
+  std::vector<double> seconds = timed(facts.phases_ms, "back end",
+                                      [&] { return prices.programs(programs, options.monitor); });
+  facts.before_s = facts.after_s = seconds[0];
+  if (seconds.size() > 1 && seconds[1] <= seconds[0]) {
+    facts.after_s = seconds[1];
+    return g;
+  }
+  facts.trail.clear();
+  return given;
+}
+
+// The operators of a program that take their share of its time, each once.
+std::vector<MutationSite> sites_of(const PricedEGraph& p, const FoundSolution& program,
+                                   double share) {
+  std::vector<MutationSite> sites;
+  double whole = p.cost_of(program.choice);
+  std::set<uint64_t> seen;
+  for (uint32_t n : program.choice) {
+    if (n == kNoNode || p.problem.cost[n] < share * whole) continue;
+    const PricedNode& a = p.asked[n];
+    if (seen.insert(key_of(a)).second)
+      sites.push_back({a.op, a.attrs, a.operands, a.weights, a.result, p.problem.cost[n]});
+  }
+  return sites;
+}
+
+// Seconds of the kernels that a program needs.
+double nuclei_price(const Graph& g, const std::vector<bool>& weights, bool exact,
+                    const SearchPrices& prices) {
+  std::vector<bool> ahead(g.size(), false);
+  double sum = 0;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const Node& n = g.nodes[NodeId(i)];
+    if (n.op == kInputOp || n.op == kConstantOp) {
+      ahead[i] = n.op == kConstantOp || weights[i];
+      continue;
+    }
+    PricedNode asked{.op = n.op, .attrs = n.attrs, .result = g.type(NodeId(i))};
+    for (NodeId a : n.args) {
+      asked.operands.push_back(g.type(a));
+      asked.weights.push_back(ahead[a.value]);
+    }
+    ahead[i] = std::ranges::all_of(asked.weights, [](bool w) { return w; });
+    if (ahead[i] || op_def(n).kind == Kind::movement) continue;
+    NodePrice quick = prices.quick(asked);
+    sum += exact && quick.guess ? prices.exact(asked) : quick.seconds;
+  }
+  return sum;
+}
+
+// Proven mutants of what takes the time in the cheapest program.
+std::vector<Rule> mutants_of(PricedEGraph& problem, const TensorEGraph& egraph,
+                             const SearchPrices& prices, const ImproveOptions& options,
+                             ImproveReport& facts) {
+  if (options.mutate_from > 1) return {};
+  std::vector<FoundSolution> found =
+      extracted(problem, problem.given(egraph), prices, options, facts);
+  if (found.empty() || options.monitor.stop_requested()) return {};
+  MutateOptions how = options.mutate;
+  how.price = [&](const Graph& mutant, const std::vector<bool>& weights, bool exact) {
+    return nuclei_price(mutant, weights, exact, prices);
   };
-  facts.before_s = facts.after_s = program_price(g);
-  Graph best = g;
-  for (const FoundSolution& s : found) {
-    if (options.monitor.stop_requested()) break;
-    Graph candidate = problem.graph_of(*egraph, s.choice);
-    double seconds = program_price(candidate);
-    facts.priced_s.push_back(seconds);
-    if (seconds >= kWorthwhile * facts.after_s) continue;
-    facts.after_s = seconds;
-    best = std::move(candidate);
-    facts.trail = trail_of(*egraph, problem, s.choice, facts.saturated.rules);
+  how.monitor = options.monitor;
+  MutationManager own;
+  if (!how.manager) how.manager = &own;
+  return timed(facts.phases_ms, "mutate", [&] {
+    return mutate(sites_of(problem, found[0], options.mutate_from), how, &facts.mutated);
+  });
+}
+
+}  // namespace
+
+Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* report) {
+  ImproveReport facts;
+  const SearchPrices prices = options.prices ? *options.prices : back_end_prices(target_here());
+  const Graph g = with_bodies(given, prices, options, facts);
+  Saturation saturation(g, options.saturate);
+  const TensorEGraph& egraph = saturation.egraph();
+  PricedEGraph problem;
+  auto saturated = [&] {
+    timed(facts.phases_ms, "saturate", [&] { return saturation.run(); });
+    problem = timed(facts.phases_ms, "price", [&] { return priced_egraph(egraph, prices.quick); });
+    validate(problem.problem);
+  };
+  saturated();
+  std::vector<Rule> mutants = mutants_of(problem, egraph, prices, options, facts);
+  if (!mutants.empty()) {
+    saturation.add(std::move(mutants));
+    saturated();
+  }
+  facts.saturated = saturation.report();
+  Best best = best_program(g, egraph, problem, prices, options, facts);
+  if (!best.choice.empty()) {
+    std::ranges::move(trail_of(egraph, problem, best.choice, facts.saturated.rules),
+                      std::back_inserter(facts.trail));
   }
   if (report) *report = std::move(facts);
-  return best;
+  return best.program;
 }
 
 }  // namespace emend

@@ -3,10 +3,13 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "equiv/compare.h"
 #include "equiv/region.h"
 #include "fuse/fuse.h"
+#include "ir/bytes.h"
 #include "kernels/group.h"
 #include "ops/build.h"
+#include "ops/meaning.h"
 #include "ops/table.h"
 #include "select/select.h"
 
@@ -19,25 +22,19 @@ constexpr double kPerNode = 1e-9;
 // are written in place, loops read slices where they lie.
 constexpr double kMoved = 0.5;
 
-double bytes_of(const Type& t) {
-  double sum = 0;
-  for (const Type& item : t.items) sum += bytes_of(item);
-  if (!t.is_tensor()) return sum;
-  return static_cast<double>(
-      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
-}
+}  // namespace
 
-// The node alone, its operands as inputs.
-Graph graph_of(const PricedNode& n) {
+Graph graph_of(const PricedNode& n, bool constants) {
   GraphBuilder b;
   std::vector<NodeId> args;
-  for (size_t i = 0; i < n.operands.size(); ++i)
-    args.push_back(b.input(str("x", i), n.operands[i]));
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    const Type& t = n.operands[i];
+    args.push_back(constants && n.weights[i] && t.is_tensor() ? b.constant(random_tensor(t, 1, i))
+                                                              : b.input(str("x", i), t));
+  }
   b.output("y", b.try_op(n.op, args, n.attrs).value_or_throw());
   return std::move(b).build();
 }
-
-}  // namespace
 
 uint64_t key_of(const PricedNode& n) {
   uint64_t h = hash_mix(n.op.value, n.attrs.hash());
@@ -46,8 +43,7 @@ uint64_t key_of(const PricedNode& n) {
   return h;
 }
 
-// Nothing for a nucleus.
-std::optional<double> NodePrices::beside_nuclei(const PricedNode& n) const {
+std::optional<double> price_beside_nuclei(const PricedNode& n, const BesideNuclei& there) {
   const OpDef& def = op_def(n.op);
   if (def.kind == Kind::structure || std::ranges::all_of(n.weights, [](bool w) { return w; }))
     return 0;
@@ -58,30 +54,41 @@ std::optional<double> NodePrices::beside_nuclei(const PricedNode& n) const {
   }
   double written = bytes_of(n.result);
   if (def.kind == Kind::elementwise)
-    return kPerNode + (read - std::min(largest, written)) / target_.bandwidth;
+    return there.per_node +
+           (read + (there.fuses ? -std::min(largest, written) : written)) / there.bandwidth;
   if (def.kind == Kind::movement) {
     bool renames = n.operands.size() == 1 && def.name == "reshape";
-    return kPerNode + (renames ? 0 : kMoved * std::min(read, written) / target_.bandwidth);
+    return there.per_node + (renames ? 0 : there.moved * std::min(read, written) / there.bandwidth);
   }
   return std::nullopt;
 }
 
-NodePrices::Price NodePrices::quick(const PricedNode& n) {
+double lowest_price(const PricedNode& n, const Target& target) {
+  // Transforms save so much where windows overlap, and nothing is known to save more.
+  constexpr double kSaved = 4;
+  double bytes = bytes_of(n.result);
+  for (const Type& t : n.operands) bytes += bytes_of(t);
+  bool windows = n.operands[0].rank() > 3;
+  double operations = operation_count(graph_of(n)) / (windows ? kSaved : 1);
+  return target.launch_s + std::max(operations / target.peak_flops, bytes / (2 * target.bandwidth));
+}
+
+std::optional<double> NodePrices::beside_nuclei(const PricedNode& n) const {
+  // Neighbours read through other moves, but a view of an image is a pass of its own.
+  bool passes = op_def(n.op).name == "view" && !n.weights[0];
+  return passes ? std::nullopt
+                : price_beside_nuclei(
+                      n, {.bandwidth = target_.bandwidth, .per_node = kPerNode, .moved = kMoved});
+}
+
+NodePrice NodePrices::quick(const PricedNode& n) {
   if (auto price = beside_nuclei(n)) return {*price};
   uint64_t key = key_of(n);
   if (auto it = known_.find(key); it != known_.end()) return {it->second};
-  if (op_def(n.op).kind != Kind::contraction) return {exact(n)};
+  Kind kind = op_def(n.op).kind;
+  if (kind != Kind::contraction && kind != Kind::movement) return {exact(n)};
   auto [it, fresh] = guesses_.try_emplace(key);
-  if (fresh) {
-    // Transforms save so much where windows overlap, and nothing is known to save more.
-    constexpr double kSaved = 4;
-    double bytes = bytes_of(n.result);
-    for (const Type& t : n.operands) bytes += bytes_of(t);
-    bool windows = n.operands[0].rank() > 3;
-    double operations = operation_count(graph_of(n)) / (windows ? kSaved : 1);
-    it->second = target_.launch_s +
-                 std::max(operations / target_.peak_flops, bytes / (2 * target_.bandwidth));
-  }
+  if (fresh) it->second = lowest_price(n, target_);
   return {it->second, true};
 }
 

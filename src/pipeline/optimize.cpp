@@ -1,29 +1,20 @@
 #include "pipeline/optimize.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
+#include "base/timed.h"
 #include "equiv/compare.h"
 #include "equiv/region.h"
 #include "ops/evaluate.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
+#include "pipeline/runtime_prices.h"
 
 namespace emend {
 namespace {
-
-template <class Stage>
-auto timed(OptimizeReport& report, const std::string& name, const Stage& stage) {
-  auto start = std::chrono::steady_clock::now();
-  auto result = stage();
-  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  auto known = std::ranges::find(report.phases_ms, name, &std::pair<std::string, double>::first);
-  if (known == report.phases_ms.end()) known = report.phases_ms.insert(known, {name, 0});
-  known->second += took.count();
-  return result;
-}
 
 // What a second cleaning did besides the first.
 void add(SimplifyReport& to, const SimplifyReport& more) {
@@ -74,6 +65,33 @@ bool runs(const Graph& g, std::span<const Value> inputs, const Monitor& monitor)
   } catch (const Error&) {
     return false;
   }
+}
+
+SearchPrices prices_for(const OptimizeOptions& options, const SimplifyOptions& finish) {
+  Target target = options.target ? *options.target : target_here();
+  if (!options.runtime) return back_end_prices(target, options.accuracy);
+  return runtime_prices(options.runtime, target, finish);
+}
+
+// The result, unless the input is faster where it is to run.
+Graph faster_there(const Graph& input, Graph result, const OptimizeOptions& options,
+                   OptimizeReport& facts) {
+  constexpr double kNoise = 0.005;
+  auto& found = facts.elsewhere ? *facts.elsewhere : facts.elsewhere.emplace();
+  auto both =
+      timed(facts.phases_ms, "measure", [&] { return options.runtime->race(input, result); });
+  found.runtime = options.runtime->title();
+  found.measured = options.runtime->measured();
+  found.known = options.runtime->known();
+  if (both) {
+    std::tie(found.before_s, found.after_s) = *both;
+    if (found.after_s <= (1 + kNoise) * found.before_s) return result;
+    found.after_s = found.before_s;
+  } else if (!options.runtime->stopped() && !options.runtime->race(input, input)) {
+    throw Error(str("the model does not run in ", found.runtime, ": ", both.error()));
+  }
+  found.kept_input = true;
+  return input;
 }
 
 }  // namespace
@@ -131,6 +149,11 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
     facts.simplified = {.nodes_before = g.size(), .nodes_after = g.size()};
     return g;
   }
+  if (options.level > 1 && !is_enabled("search", options.enable, options.disable)) {
+    OptimizeOptions cleaning_only = options;
+    cleaning_only.level = 1;
+    return optimized(g, cleaning_only, report);
+  }
   SimplifyOptions cleaning{.enable = options.enable,
                            .disable = options.disable,
                            .fold_moves_below = options.fold_moves_below,
@@ -140,26 +163,39 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
                            .monitor = options.monitor};
   auto simplified = [&](const Graph& from) {
     SimplifyReport once;
-    Graph to = timed(facts, "simplify", [&] { return simplify(from, cleaning, &once); });
+    Graph to = timed(facts.phases_ms, "simplify", [&] { return simplify(from, cleaning, &once); });
     add(facts.simplified, once);
     return to;
   };
-  Graph now = simplified(g);
-  if (options.level == 1) return now;
-  if (options.dump) options.dump("simplify", now);
+  Graph cleaned = simplified(g);
+  if (options.level == 1)
+    return options.runtime ? faster_there(g, cleaned, options, facts) : cleaned;
+  if (options.dump) options.dump("simplify", cleaned);
+  cleaning.finish = true;
   ImproveOptions searching{.saturate = {.enable = options.enable,
                                         .disable = options.disable,
                                         .exact = options.accuracy == 0,
                                         .monitor = options.monitor},
-                           .target = options.target ? *options.target : target_here(),
-                           .error = options.accuracy / 10,  // of one kernel among many
+                           .mutate = {.enable = options.enable, .disable = options.disable},
+                           .prices = prices_for(options, cleaning),
                            .seed = options.seed,
                            .monitor = options.monitor};
-  now = improve(now, searching, &facts.improved.emplace());
-  for (const auto& [name, ms] : facts.improved->phases_ms) facts.phases_ms.emplace_back(name, ms);
+  // Mutants add in another order, which strictness rules out.
+  if (options.accuracy == 0 || !is_enabled("mutate", options.enable, options.disable))
+    searching.mutate_from = 2;
+  if (options.level > 2) searching.mutate.generate = GenerateOptions{.rounds = 2};
+  Graph now = improved(cleaned, searching, options.keeping, &facts.improved.emplace());
+  for (const auto& [name, ms] : facts.improved->phases_ms) add_time(facts.phases_ms, name, ms);
   if (options.dump) options.dump("search", now);
-  cleaning.finish = true;
-  return simplified(now);
+  if (options.runtime) {
+    Formed formed = timed(facts.phases_ms, "measure",
+                          [&] { return fastest_form(now, cleaning, *options.runtime); });
+    now = std::move(formed.graph);
+    facts.elsewhere.emplace().forms = std::move(formed.forms);
+  }
+  cleaning.cleaned = now == cleaned && facts.simplified.stop_reason == "fixed point";
+  now = simplified(now);
+  return options.runtime ? faster_there(g, now, options, facts) : now;
 }
 
 Model optimize(const Model& model, const OptimizeOptions& options, OptimizeReport* report) {
@@ -167,8 +203,8 @@ Model optimize(const Model& model, const OptimizeOptions& options, OptimizeRepor
   Model out = model;
   out.graph = optimized(model.graph, options, &facts);
   if (options.dump && options.level > 0) options.dump("simplify", out.graph);
-  facts.checked =
-      timed(facts, "check", [&] { return check_result(model.graph, out.graph, options); });
+  facts.checked = timed(facts.phases_ms, "check",
+                        [&] { return check_result(model.graph, out.graph, options); });
   if (report) *report = std::move(facts);
   return out;
 }

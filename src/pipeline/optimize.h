@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,12 +13,20 @@
 #include "ir/model.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/improve.h"
+#include "pipeline/kept_searches.h"
+#include "pipeline/other_runtime.h"
 #include "simplify/simplify.h"
 
 namespace emend {
 
+// What is no rule and has a name all the same: `enable` and `disable` know these, too.
+inline constexpr const char* kPasses[] = {
+    "fold-constants", "common-subexpressions", "merge-constants", "search", "mutate", "correct",
+    "generated"};
+
 struct OptimizeOptions {
-  int level = 1;                             // 0: nothing; 1: simplify; 2: search, too
+  // 0: nothing; 1: simplify; 2: search, too; 3: and generate mutants that the table does not name
+  int level = 2;
   std::vector<std::string> enable, disable;  // globs over rules and passes
   uint64_t seed = 1;
   double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
@@ -25,6 +34,9 @@ struct OptimizeOptions {
   int rounds = 200;                      // of cleaning, at most
   int64_t fold_moves_below = INT64_MAX;  // see SimplifyOptions
   std::optional<Target> target;          // whose prices decide; none: this machine's
+  // With it, what is measured there decides, and the result is the input where nothing is faster.
+  std::shared_ptr<OtherRuntime> runtime;
+  Keeping keeping = {};  // of what the search found
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};
@@ -42,11 +54,21 @@ struct Checked {
   std::string reason;      // one sentence
 };
 
+// Seconds of one run of the input and of the result in another runtime.
+struct RuntimeReport {
+  std::string runtime;
+  double before_s = 0, after_s = 0;
+  size_t measured = 0, known = 0;  // prices: by this run, and by earlier ones
+  std::vector<std::string> forms;  // that the result has, see rules/forms.h
+  bool kept_input = false;         // nothing was faster
+};
+
 struct OptimizeReport {
   std::vector<std::pair<std::string, double>> phases_ms;  // in the order they ran
   SimplifyReport simplified;
   std::optional<ImproveReport> improved;  // of the search, where there was one
   Checked checked;
+  std::optional<RuntimeReport> elsewhere;  // in another runtime, where that decides
 };
 
 // What optimize says of its result before it is handed over.

@@ -26,20 +26,20 @@ std::string key_of(const Graph& g, const Plan& plan, const RaceOptions& options)
 
 }  // namespace
 
-size_t fastest_plan(const Graph& g, std::span<const RacedPlan> plans,
-                    const std::function<CpuProgram(const Plan&)>& built,
+size_t fastest_plan(std::span<const RacedPlan> plans,
+                    const std::function<CpuProgram(const RacedPlan&)>& built,
                     std::span<const Value> inputs, PriceList& prices, const RaceOptions& options,
                     std::vector<PlanTime>* times) {
   std::vector<std::string> keys;
   std::vector<double> seconds;
   for (const RacedPlan& p : plans) {
-    keys.push_back(key_of(g, p.plan, options));
+    keys.push_back(key_of(*p.graph, p.plan, options));
     if (auto known = prices.find(keys.back())) seconds.push_back(*known);
   }
   if (seconds.size() < plans.size()) {
     std::vector<CpuProgram> programs;
     std::vector<Contender> contenders;
-    for (const RacedPlan& p : plans) programs.push_back(built(p.plan));
+    for (const RacedPlan& p : plans) programs.push_back(built(p));
     for (const CpuProgram& p : programs) contenders.push_back([&p, inputs] { p.run(inputs); });
     auto timings = measure(contenders, {.seconds = options.seconds, .monitor = options.monitor});
     if (options.monitor.stop_requested()) return 0;

@@ -1,6 +1,6 @@
-// Never slower: before a plan is used for good it runs against others of the same graph, in turns,
-// and the fastest is taken. What was found is kept in the price list, so that it is raced once per
-// machine.
+// Never slower: before a plan is used for good it runs against others of the same graph, or of one
+// that is equal to it, in turns, and the fastest is taken. What was found is kept in the price
+// list, so that it is raced once per machine.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@ namespace emend {
 struct RacedPlan {
   std::string name;
   Plan plan;
+  const Graph* graph;  // that it is for
 };
 
 // What one of the plans was found to take.
@@ -32,8 +33,8 @@ struct RaceOptions {
 
 // The number of the fastest plan; `built` makes a program of one, and is asked only where the list
 // does not know. `inputs` are what they run on.
-size_t fastest_plan(const Graph& g, std::span<const RacedPlan> plans,
-                    const std::function<CpuProgram(const Plan&)>& built,
+size_t fastest_plan(std::span<const RacedPlan> plans,
+                    const std::function<CpuProgram(const RacedPlan&)>& built,
                     std::span<const Value> inputs, PriceList& prices, const RaceOptions& options,
                     std::vector<PlanTime>* times = nullptr);
 

@@ -217,6 +217,9 @@ Twins changed(const Pattern& p, const std::set<int>& variables) {
         with([](Pattern& c) { c.number += 1; });
       }
       break;
+    case Pattern::Kind::constant:
+      for (const AttrExpr& e : changed(p.index)) with([&](Pattern& c) { c.index = e; });
+      break;
     case Pattern::Kind::identity:
     case Pattern::Kind::at:
       break;

@@ -7,6 +7,7 @@
 
 #include "ops/families.h"
 #include "ops/table.h"
+#include "rules/draw_map.h"
 
 namespace emend {
 namespace {
@@ -157,6 +158,7 @@ class Drawer {
         return b_.constant(Tensor::of_real(p.number, numbers_).reshaped(shape));
       }
       case Pattern::Kind::identity:
+      case Pattern::Kind::constant:
       case Pattern::Kind::at:
         return std::nullopt;
       case Pattern::Kind::node:
@@ -278,6 +280,8 @@ class Drawer {
     if (op == "broadcast") return Attrs({{"shape", widened(x)}});
     if (op == "slice") return slice_attrs(x);
     if (op == "pad") return pad_attrs(rank);
+    if (op == "view") return view_attrs(x);
+    if (op == "patch") return patch_attrs(x, b_.shape(args[1]));
     if (op == "concat" && rank) {
       auto r = static_cast<int64_t>(rank);
       return Attrs({{"axis", rng_.between(-r, r - 1)}});
@@ -391,6 +395,23 @@ class Drawer {
     return Attrs({{"pads", pads}, {"value", static_cast<double>(rng_.between(0, 1))}});
   }
 
+  // Sometimes the one before, so that several fit together.
+  Attrs view_attrs(const Dims& x) {
+    std::optional<View> v;
+    if (!maps_.empty() && rng_.between(0, 1))
+      v = resized(maps_.back().first, maps_.back().second, x);
+    if (!v) v = some_view(x, rng_);
+    maps_.emplace_back(*v, x);
+    return Attrs({{"map", to_text(*v)}});
+  }
+
+  Attrs patch_attrs(const Dims& x, const Dims& fix) {
+    Dims begin;
+    for (size_t d = 0; d < x.size() && d < fix.size(); ++d)
+      begin.push_back(fix[d] < x[d] ? rng_.between(0, x[d] - fix[d]) : 0);
+    return Attrs({{"begin", begin}});
+  }
+
   Attrs split_attrs(const Dims& x) {
     int64_t axis = rng_.between(0, static_cast<int64_t>(x.size()) - 1);
     int64_t left = x[static_cast<size_t>(axis)];
@@ -418,6 +439,7 @@ class Drawer {
   std::map<std::string, Shape> shapes_;
   std::map<std::string, int64_t> drawn_;
   std::set<int64_t> used_;
+  std::vector<std::pair<View, Dims>> maps_;  // of views so far, and their operands' shapes
   int repetitions_ = 1;
   DType numbers_;  // of operands whose dtype the rule does not say, and of numbers in the pattern
   Instance instance_;

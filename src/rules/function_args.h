@@ -35,5 +35,8 @@ Answer every_operand(Facts a, const Test& test) {
 std::vector<RuleFunction> value_functions();
 std::vector<RuleFunction> shape_functions();
 std::vector<RuleFunction> window_functions();
+std::vector<RuleFunction> canvas_functions();
+std::vector<RuleFunction> view_functions();
+std::vector<RuleFunction> patch_functions();
 
 }  // namespace emend

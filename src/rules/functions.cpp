@@ -337,7 +337,6 @@ std::vector<RuleFunction> value_functions() {
       {"repeated", 2, 2, [](Facts a) -> Answer { return AttrValue(Dims(place(integer(a[1])), integer(a[0]))); }, "a number n times"},
       {"length", 1, 1, [](Facts a) -> Answer { return AttrValue(static_cast<int64_t>(dims(a[0]).size())); }, "of a list"},
       {"item", 2, 2, item, "one item of a list"},
-      {"reciprocal", 1, 1, [](Facts a) -> Answer { return AttrValue(1 / number(attr(a[0]))); }, "of a number"},
       {"last", 1, 1, [](Facts a) -> Answer { return dims(a[0]).empty() ? Answer(fail("no items")) : Answer(AttrValue(dims(a[0]).back())); }, "item of a list"},
       {"uniform", 1, 1, uniform, "the number that all elements of a constant are"},
       {"widened", 3, 3, widened, "sizes, other sizes, axis: both together along the axis"},
@@ -349,6 +348,7 @@ std::vector<RuleFunction> value_functions() {
       {"rank_within", 2, 2, [](Facts a) -> Answer { return AttrValue(shape(a[0]).size() <= shape(a[1]).size()); }, "no more dimensions than the second"},
       {"identity", 1, 1, is_identity, "a constant: an identity matrix, or the filter that changes nothing"},
       {"every", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i == v; }); }, "all items are this number"},
+      {"differ", 2, 2, [](Facts a) -> Answer { return AttrValue(std::ranges::any_of(dims(a[0]), [v = integer(a[1])](int64_t i) { return i != v; })); }, "some item is not this number"},
       {"at_least", 2, 2, [](Facts a) { return every(dims(a[0]), [v = integer(a[1])](int64_t i) { return i >= v; }); }, "no item is below this number"},
       {"last_axis", 2, 2, last_axis, "axes that are the operand's last alone"},
       {"is_f32", 1, 1, [](Facts a) -> Answer { return AttrValue(operand(a[0]).type->dtype == DType::f32); }, "of dtype f32"},
@@ -376,7 +376,8 @@ std::vector<RuleFunction> value_functions() {
 const std::vector<RuleFunction>& all_functions() {
   static const std::vector<RuleFunction> kTable = [] {
     std::vector<RuleFunction> all;
-    for (auto part : {value_functions, shape_functions, window_functions}) {
+    for (auto part : {value_functions, shape_functions, window_functions, view_functions,
+                      patch_functions, canvas_functions}) {
       for (RuleFunction& f : part()) all.push_back(std::move(f));
     }
     return all;
@@ -389,6 +390,22 @@ const RuleFunction* find_function(std::string_view name) {
     if (f.name == name) return &f;
   }
   return nullptr;
+}
+
+uint64_t seen_by_rules(const Tensor& t) {
+  constexpr int64_t kWhole = 1 << 16;  // read whole: nothing that is asked can be missed
+  // Of masks every element is looked at.
+  bool numbers =
+      t.dtype() != DType::string && t.dtype() != DType::boolean && !is_complex(t.dtype());
+  if (t.count() <= kWhole || !numbers) return hash(t);
+  Type type = t.type();
+  const Fact of_it[] = {Operand{&type, &t, true}};
+  uint64_t seen = 0;
+  for (const char* asked : {"positive", "uniform", "identity"}) {
+    Answer answer = find_function(asked)->call(of_it);
+    seen = hash_mix(seen, answer ? hash_text(to_text(*answer)) : 0);
+  }
+  return seen;
 }
 
 }  // namespace emend

@@ -119,6 +119,11 @@ class Planner {
         if (!shape) return Failure{shape.error()};
         return identity(*shape->as<Dims>());
       }
+      case Pattern::Kind::constant: {
+        auto value = value_of(p.index, rule_, s_, facts_, repetition);
+        if (!value) return Failure{value.error()};
+        return constant(*value->as<Tensor>());
+      }
       case Pattern::Kind::variable:
         return variable(p.variable, repetition);
       case Pattern::Kind::at: {

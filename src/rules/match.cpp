@@ -26,6 +26,7 @@ class Matcher {
         if (g_.is_constant(node) && is_number(g_.constant(node), p.number)) out.push_back(m);
         return;
       case Pattern::Kind::identity:
+      case Pattern::Kind::constant:
       case Pattern::Kind::at:
       case Pattern::Kind::tuple:
         return;

@@ -84,8 +84,8 @@ class Parser {
       p.index = expr();
       if (p.index.kind != AttrExpr::Kind::call) error("expected a call");
       expect(")");
-    } else if (take("identity ")) {
-      p.kind = Pattern::Kind::identity;
+    } else if (bool identity = take("identity "); identity || take("constant ")) {
+      p.kind = identity ? Pattern::Kind::identity : Pattern::Kind::constant;
       p.index = expr();
       expect(")");
     } else {
@@ -267,6 +267,9 @@ std::string to_text(const Pattern& p, const Variables& v) {
     }
     case Pattern::Kind::identity:
       out = "(identity " + to_text(p.index, v) + ")";
+      break;
+    case Pattern::Kind::constant:
+      out = "(constant " + to_text(p.index, v) + ")";
       break;
     case Pattern::Kind::at:
       out = str("(at ", to_text(p.index, v), " ", name_of(p.variable, v), ")");

@@ -13,6 +13,7 @@
 //   (number E)                on the right: the scalar that an attribute expression is
 //   (identity E)              on the right: a constant of this shape, ones where the first two
 //                             indices agree and the others are in the middle, zeros elsewhere
+//   (constant E)              on the right: the tensor that an attribute expression is
 //   (?f:unary ?x)             an operator variable (of a class): binds operator and attributes
 //   (tuple P Q), (tuple P...) at the top of the left side: several roots at once, or a group of two
 //                             or more alike. The right side is another tuple, or any term whose
@@ -51,14 +52,15 @@ struct AttrExpr {
 enum class OpClass : uint8_t { unary, binary, idempotent_unary, zero_keeping_unary };
 
 struct Pattern {
-  enum class Kind : uint8_t { variable, number, identity, node, at, tuple };
+  enum class Kind : uint8_t { variable, number, identity, constant, node, at, tuple };
   Kind kind = Kind::variable;
   int variable = -1;  // variable, at: which one; a node: its operator variable, or -1
   double number = 0;  // number, unless `index` is a call that says it
   OpId op;            // node with a fixed operator
   int whole = -1;     // variable of the whole attribute record, or -1
   std::vector<std::pair<std::string, AttrExpr>> attrs;  // named attributes
-  AttrExpr index;  // at: which one; number: its value, if it is a call; identity: its shape
+  AttrExpr index;  // at: which one; number: its value, if it is a call; identity: its shape;
+                   // constant: its value
   std::vector<Pattern> args;  // of a node; the roots of a tuple
   bool repeated = false;      // stands for any number of operands
 };

@@ -65,8 +65,8 @@ void check_side(Pattern& p, bool left) {
   auto plain = [](const AttrExpr& e) {
     return e.kind == AttrExpr::Kind::literal || e.kind == AttrExpr::Kind::variable;
   };
-  if (left && (!plain(p.index) || p.kind == Pattern::Kind::identity))
-    throw Error("functions stand on the right only");
+  bool made = p.kind == Pattern::Kind::identity || p.kind == Pattern::Kind::constant;
+  if (left && (!plain(p.index) || made)) throw Error("functions stand on the right only");
   resolve(p.index);
   for (auto& [name, e] : p.attrs) {
     if (left && !plain(e)) throw Error("functions stand on the right only");
@@ -76,7 +76,7 @@ void check_side(Pattern& p, bool left) {
 }
 
 Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
-           std::string draw) {
+           std::string draw, const std::vector<std::string>& parameters = {}) {
   Rule r;
   r.name = std::move(name);
   with_note([&] { return "rule " + r.name; },
@@ -84,11 +84,11 @@ Rule parse(std::string name, std::string_view lhs, std::string_view rhs, const W
               r.lhs = parse_pattern(lhs, r.variables);
               std::set<int> bound, used;
               collect(r.lhs, bound);
+              for (const std::string& p : parameters) bound.insert(r.variables.index(p));
               r.rhs = parse_pattern(rhs, r.variables);
               collect(r.rhs, used);
               for (const char* w : where) {
-                r.where.push_back(parse_expr(w, r.variables));
-                resolve_guard(r.where.back());
+                r.where.push_back(resolved_expr(w, r.variables));
                 collect(r.where.back(), used);
               }
               for (int v : used) {
@@ -117,6 +117,7 @@ std::vector<Rule> make_table() {
       {"algebra", algebra_rules}, {"movement", movement_rules}, {"conv", conv_rules},
       {"linear", linear_rules},   {"norm", norm_rules},         {"window", window_rules},
       {"merge", merge_rules},     {"reduce", reduce_rules},     {"quantize", quantize_rules},
+      {"view", view_rules},       {"patch", patch_rules},       {"forms", form_rules},
   };
   for (auto [theme, rules] : kThemes) {
     for (Rule& r : rules()) {
@@ -131,7 +132,7 @@ std::vector<Rule> make_table() {
 }  // namespace
 
 std::string_view to_text(Use use) {
-  static constexpr std::string_view kNames[] = {"search", "always", "finish"};
+  static constexpr std::string_view kNames[] = {"search", "always", "finish", "form"};
   return kNames[static_cast<size_t>(use)];
 }
 
@@ -191,9 +192,25 @@ Rule always(std::string name, std::string_view lhs, std::string_view rhs, const 
   return with_use(parse(std::move(name), lhs, rhs, where, std::move(draw)), Use::always);
 }
 
+Rule form(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+          std::string draw) {
+  return with_use(parse(std::move(name), lhs, rhs, where, std::move(draw)), Use::form);
+}
+
 Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
             std::string draw) {
   return with_use(parse(std::move(name), lhs, rhs, where, std::move(draw)), Use::finish);
+}
+
+Rule parametric(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+                const std::vector<std::string>& parameters, std::string draw) {
+  return parse(std::move(name), lhs, rhs, where, std::move(draw), parameters);
+}
+
+AttrExpr resolved_expr(std::string_view text, Variables& variables) {
+  AttrExpr e = parse_expr(text, variables);
+  resolve_guard(e);
+  return e;
 }
 
 Rule reassociating(Rule r) {

@@ -20,11 +20,12 @@
 
 namespace emend {
 
-// How the directed driver uses a rule; saturation uses every one.
+// How the directed driver uses a rule; saturation uses those of the first two kinds.
 enum class Use : uint8_t {
   search,  // not at all: neither side is better as such
   always,  // left to right, to a fixed point
   finish,  // left to right, after those: forms composites that a file format has one name for
+  form,    // left to right, where somebody asks for a form that it belongs to (forms.h)
 };
 std::string_view to_text(Use use);
 
@@ -74,6 +75,13 @@ Rule always(std::string name, std::string_view lhs, std::string_view rhs, const 
             std::string draw = "");
 Rule finish(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
             std::string draw = "");
+// With variables on the right that the left does not bind: whoever applies it says what they are.
+Rule parametric(std::string name, std::string_view lhs, std::string_view rhs, const Where& where,
+                const std::vector<std::string>& parameters, std::string draw = "");
+// An attribute expression whose functions were looked up.
+AttrExpr resolved_expr(std::string_view text, Variables& variables);
+Rule form(std::string name, std::string_view lhs, std::string_view rhs, const Where& where = {},
+          std::string draw = "");
 Rule reassociating(Rule r);
 Rule also_true(int twins, Rule r);
 
@@ -87,5 +95,8 @@ std::vector<Rule> norm_rules();
 std::vector<Rule> reduce_rules();
 std::vector<Rule> window_rules();
 std::vector<Rule> quantize_rules();
+std::vector<Rule> view_rules();
+std::vector<Rule> patch_rules();
+std::vector<Rule> form_rules();
 
 }  // namespace emend

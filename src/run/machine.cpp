@@ -91,6 +91,8 @@ double rounded(double rate) {
   return std::round(std::exp2(std::round(std::log2(rate) * 4) / 4));
 }
 
+}  // namespace
+
 std::string processor_name() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -98,8 +100,6 @@ std::string processor_name() {
   }
   return "";
 }
-
-}  // namespace
 
 size_t shared_cache_bytes() {
   long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace emend {
 
+std::string processor_name();  // empty where the system does not tell
 // Bytes of the widest vector register that its instructions have.
 int vector_bytes();
 // Of the cache that all cores share; what most have where the system does not tell.

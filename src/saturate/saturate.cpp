@@ -8,16 +8,10 @@
 #include <set>
 
 #include "ops/table.h"
+#include "saturate/query.h"
 
 namespace emend {
 namespace {
-
-bool enabled(const SaturateOptions& o, std::string_view name) {
-  auto named = [&](const std::vector<std::string>& globs) {
-    return std::ranges::any_of(globs, [&](const std::string& g) { return glob_match(g, name); });
-  };
-  return !named(o.disable) || named(o.enable);
-}
 
 // (f ?x ?y) = (f ?y ?x)
 bool swaps_operands(const Rule& r) {
@@ -32,11 +26,12 @@ bool swaps_operands(const Rule& r) {
 }
 
 // Each rule in each direction in which it is used. Composites that a file format wants are formed
-// after the search.
+// after the search, forms are asked for.
 std::vector<Rule> directions(const SaturateOptions& o) {
   std::vector<Rule> out;
   for (const Rule& r : o.rules.empty() ? all_rules() : o.rules) {
-    if (r.use == Use::finish || !enabled(o, r.name)) continue;
+    bool later = r.use == Use::finish || r.use == Use::form;
+    if (later || !is_enabled(r.name, o.enable, o.disable)) continue;
     if (swaps_operands(r)) continue;  // commutative operators have no order here
     if (o.exact && r.numerics != Numerics::exact) continue;
     if (r.lhs.kind == Pattern::Kind::node || r.several_roots()) out.push_back(r);
@@ -100,26 +95,15 @@ using AttrFilters = std::map<const Pattern*, AttrFilter>;
 
 Query query_of(const TensorEGraph& g, const Rule& rule, const FlatPattern& flat,
                AttrFilters& filters) {
-  Query q;
-  q.slots = static_cast<uint32_t>(flat.slots.size());
-  q.slot_filters.resize(flat.slots.size());
-  for (size_t i = 0; i < flat.slots.size(); ++i) {
-    if (!flat.slots[i].number) continue;
-    q.slot_filters[i] = [&g, number = *flat.slots[i].number](ClassId c) {
-      const Tensor* value = g.constant(c);
-      return value && is_number(*value, number);
-    };
-  }
-  for (const FlatPattern::Atom& a : flat.atoms) {
-    QueryAtom atom{.op = a.op.value, .result = static_cast<uint32_t>(a.result)};
+  Query q = query_of(g, flat);
+  for (size_t i = 0; i < flat.atoms.size(); ++i) {
+    const FlatPattern::Atom& a = flat.atoms[i];
     // What depends on no input costs nothing however it is written.
     if (!finds_operand(rule))
-      q.slot_filters[atom.result] = [&g](ClassId c) { return !g.weight_only(c); };
-    for (int slot : a.operands) atom.children.push_back(static_cast<uint32_t>(slot));
+      q.slot_filters[static_cast<size_t>(a.result)] = [&g](ClassId c) { return !g.weight_only(c); };
     if (AttrFilter::needed(*a.pattern))
-      atom.attr_filter =
+      q.atoms[i].attr_filter =
           filters.try_emplace(a.pattern, AttrFilter(g, rule, *a.pattern)).first->second;
-    q.atoms.push_back(std::move(atom));
   }
   return q;
 }
@@ -261,9 +245,14 @@ class Application {
     for (const Binding& b : c.all) {  // what they share tells groups of the same roots apart
       if (auto* shared = std::get_if<Term>(&b)) key.push_back(classes_[shared->value].value);
     }
-    if (!done.insert(key).second) return false;
+    if (done.count(key)) return false;
+    // What does not apply may do so when more is known, and what was stopped by a limit was not
+    // done.
     auto side = apply(rule_, chosen(c.all, items), facts_, types);
-    return side && add(id, g_.recipe_of(*side), roots);
+    if (!side) return false;
+    bool changed = add(id, g_.recipe_of(*side), roots);
+    if (g_.engine().full() == Full::no) done.insert(std::move(key));
+    return changed;
   }
 
   bool made_by(ENodeId n, const Mergers& rules) const {
@@ -352,24 +341,38 @@ class Application {
   TermFacts facts_;
 };
 
-class Saturation {
- public:
-  Saturation(TensorEGraph& g, const SaturateOptions& options)
-      : g_(g), options_(options), rules_(shared_directions(options)), flat_(rules_->size()) {}
+}  // namespace
 
-  StopReason run(SaturateReport& report) {
+class Saturation::Loop {
+ public:
+  Loop(TensorEGraph& g, const SaturateOptions& options) : g_(g), options_(options) {
+    add(shared_directions(options));
+  }
+
+  void add(std::shared_ptr<const std::vector<Rule>> rules) {
+    lists_.push_back(rules);  // what flat patterns refer to stays
+    for (const Rule& r : *rules) rules_.push_back(&r);
+    flat_.resize(rules_.size());
+    vocabulary_.clear();
+  }
+
+  // At most this many nodes in all.
+  StopReason run(SaturateReport& report, size_t nodes) {
+    start_ = std::chrono::steady_clock::now();
     StopReason stopped = StopReason::saturated;
-    for (report.rounds = 0;; ++report.rounds) {
+    for (size_t rounds = 0;; ++rounds, ++report.rounds) {
       if (options_.monitor.stop_requested()) return StopReason::interrupted;
-      if (report.rounds == options_.rounds) return StopReason::iterations;
+      if (rounds == options_.rounds) return StopReason::iterations;
       bool rewrites = learn_rules();
+      double left = options_.seconds - seconds_since_start();
+      if (left <= 0) return StopReason::seconds;
       RunnerReport round = runner_.run(
           g_.engine(),
-          {.limits = {.iterations = 1, .nodes = options_.nodes, .bytes = options_.bytes},
+          {.limits = {.iterations = 1, .nodes = nodes, .bytes = options_.bytes, .seconds = left},
            .back_off = options_.back_off,
            .monitor = options_.monitor.silent()});
       count(round);
-      options_.monitor.tell({"saturate", static_cast<int64_t>(report.rounds),
+      options_.monitor.tell({"saturate", static_cast<int64_t>(rounds),
                              static_cast<int64_t>(options_.rounds),
                              static_cast<double>(g_.engine().node_count()), "nodes"});
       stopped = round.stopped;
@@ -394,8 +397,8 @@ class Saturation {
     if (vocabulary == vocabulary_) return false;
     vocabulary_ = vocabulary;
     bool any = false;
-    for (size_t r = 0; r < rules_->size(); ++r) {
-      const Rule& rule = (*rules_)[r];
+    for (size_t r = 0; r < rules_.size(); ++r) {
+      const Rule& rule = *rules_[r];
       for (FlatPattern& flat : flatten(rule.lhs, rule.variables, vocabulary_)) {
         auto& known = flat_[r];
         bool fresh = std::ranges::none_of(known, [&](const auto& k) { return *k == flat; });
@@ -435,9 +438,15 @@ class Saturation {
     }
   }
 
+  double seconds_since_start() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
   TensorEGraph& g_;
   const SaturateOptions& options_;
-  std::shared_ptr<const std::vector<Rule>> rules_;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<std::shared_ptr<const std::vector<Rule>>> lists_;
+  std::vector<const Rule*> rules_;
   std::vector<std::vector<std::unique_ptr<FlatPattern>>> flat_;  // by rule; rewrites refer to them
   Vocabulary vocabulary_;
   AttrFilters filters_;
@@ -445,25 +454,45 @@ class Saturation {
   Runner runner_{{}};
 };
 
-}  // namespace
+Saturation::Saturation(const Graph& g, const SaturateOptions& options)
+    : egraph_(std::make_unique<TensorEGraph>(g)),
+      options_(options),
+      loop_(std::make_unique<Loop>(*egraph_, options_)) {}
+
+Saturation::~Saturation() = default;
+
+void Saturation::add(std::vector<Rule> rules) {
+  SaturateOptions these = options_;
+  these.rules = std::move(rules);
+  loop_->add(std::make_shared<const std::vector<Rule>>(directions(these)));
+}
+
+StopReason Saturation::run() {
+  auto start = std::chrono::steady_clock::now();
+  report_.stopped = loop_->run(report_, egraph_->engine().node_count() + options_.nodes);
+  egraph_->engine().refresh();
+  report_.rules = loop_->rule_names();
+  report_.nodes = egraph_->engine().node_count();
+  report_.classes = egraph_->engine().class_count();
+  report_.fired.clear();
+  for (auto& [name, f] : loop_->fired) {
+    if (f.matches > 0) report_.fired.push_back(f);
+  }
+  report_.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report_.stopped;
+}
+
+std::unique_ptr<TensorEGraph> Saturation::take() && {
+  return std::move(egraph_);
+}
 
 std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& options,
                                        SaturateReport* report) {
-  auto start = std::chrono::steady_clock::now();
-  auto egraph = std::make_unique<TensorEGraph>(g);
-  Saturation saturation(*egraph, options);
-  SaturateReport facts;
-  facts.stopped = saturation.run(facts);
-  egraph->engine().refresh();
-  facts.rules = saturation.rule_names();
-  facts.nodes = egraph->engine().node_count();
-  facts.classes = egraph->engine().class_count();
-  for (auto& [name, f] : saturation.fired) {
-    if (f.matches > 0) facts.fired.push_back(f);
-  }
-  facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (report) *report = std::move(facts);
-  return egraph;
+  Saturation saturation(g, options);
+  saturation.run();
+  if (report) *report = saturation.report();
+  return std::move(saturation).take();
 }
 
 }  // namespace emend

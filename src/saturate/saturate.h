@@ -19,10 +19,11 @@ struct SaturateOptions {
   std::vector<Rule> rules;  // none: all_rules()
   // Globs over the names of rules. What `disable` names is off unless `enable` names it too.
   std::vector<std::string> enable, disable;
-  bool exact = false;  // only rules that keep every bit
-  size_t nodes = 5000;
+  bool exact = false;   // only rules that keep every bit
+  size_t nodes = 5000;  // that are added to those of the program
   size_t rounds = 12;
   size_t bytes = size_t{1} << 30;
+  double seconds = 20;  // a safety net, far from what the other limits leave time for
   BackOff back_off;
   Monitor monitor = {};
 };
@@ -38,6 +39,28 @@ struct SaturateReport {
   std::vector<std::string> rules;  // by the number that firings give
   StopReason stopped = StopReason::saturated;
   double seconds = 0;
+};
+
+// A saturation that can go on with more rules, in the same e-graph.
+class Saturation {
+ public:
+  explicit Saturation(const Graph& g, const SaturateOptions& options = {});
+  ~Saturation();
+  // To the end: until nothing is new or a limit is met. Called again, rounds count anew, and so do
+  // nodes beyond those that are there.
+  StopReason run();
+  // Rules besides those of the options; they look at everything first.
+  void add(std::vector<Rule> rules);
+  const TensorEGraph& egraph() const { return *egraph_; }
+  const SaturateReport& report() const { return report_; }  // of all runs
+  std::unique_ptr<TensorEGraph> take() &&;
+
+ private:
+  class Loop;
+  std::unique_ptr<TensorEGraph> egraph_;
+  SaturateOptions options_;
+  std::unique_ptr<Loop> loop_;
+  SaturateReport report_;
 };
 
 std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& options = {},

@@ -140,7 +140,7 @@ TensorEGraph::ClassFacts TensorEGraph::facts_of_node(ENodeId n) const {
   if (op == kConstantOp) {
     f.constant = static_cast<int32_t>(attrs_[node.attr].get<int64_t>("index"));
     f.weight_only = true;
-  } else if (op != kInputOp && op_def(op).kind != Kind::opaque && op_def(op).kind != Kind::random) {
+  } else if (op != kInputOp && is_determined(op_def(op), attrs_[node.attr])) {
     f.weight_only = std::ranges::all_of(
         node.children, [&](ClassId c) { return facts_[engine_.find(c).value].weight_only; });
   }
@@ -191,7 +191,7 @@ bool TensorEGraph::fold() {
   for (ENodeId n : nodes) {
     ENode node = engine_.node(n);
     const OpDef& def = op_def(OpId(size_t{node.op}));
-    if (!is_foldable(def) || node.children.empty() || constant(n)) continue;
+    if (!is_foldable(def, attrs_[node.attr]) || node.children.empty() || constant(n)) continue;
     std::vector<Tensor> operands;
     for (ClassId c : node.children) {
       const Tensor* value = constant(c);

@@ -21,7 +21,7 @@ namespace emend {
 
 class TensorEGraph {
  public:
-  // Holds a program, whatever the limits: they are set for what follows, and count its nodes, too.
+  // Holds a program, whatever the limits: they are set for what follows.
   explicit TensorEGraph(const Graph& g);
   // The engine calls back: it stays where it was made.
   TensorEGraph(const TensorEGraph&) = delete;

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/bytes.h"
 #include "kernels/group.h"
+#include "kernels/nest.h"
 #include "ops/table.h"
 #include "select/pbqp.h"
 
@@ -29,10 +32,8 @@ std::vector<Candidate> offers(const Wanted& wanted, const Catalogue& catalogue,
   return all;
 }
 
-double bytes_of(const Type& t) {
-  if (!t.is_tensor()) return 0;
-  return static_cast<double>(
-      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
+double most_allowed(const SelectOptions& options) {
+  return std::max(options.error, options.errors);
 }
 
 // What its way of storing weights takes besides the weights.
@@ -68,33 +69,46 @@ std::vector<Layouts> layouts_worth_trying(const Place& p) {
   return all;
 }
 
-// Candidates that are cheaper than all that add less, by measured prices where there are any:
-// what was measured is not held against what was only estimated.
+// Candidates that are cheaper than all that add and lose less.
+PricedCandidates undominated(PricedCandidates all) {
+  std::ranges::stable_sort(all, {}, &PricedCandidate::price);
+  PricedCandidates kept;
+  for (PricedCandidate& o : all) {
+    bool worse = std::ranges::any_of(kept, [&](const PricedCandidate& k) {
+      return k.added <= o.added && k.candidate.error <= o.candidate.error;
+    });
+    if (!worse) kept.push_back(std::move(o));
+  }
+  return kept;
+}
+
+// By measured prices where there are any: what was measured is not held against what was only
+// estimated. Kernels that lose more than their share are asked about besides the others.
 PricedCandidates worthwhile(const Place& p, std::vector<Candidate>& candidates, double hopeless,
                             const SelectOptions& options) {
   PricedCandidates all, measured;
   for (const Candidate& c : candidates) all.push_back({c, c.estimate_s, added_bytes(c)});
-  for (size_t i = 0; i < all.size() && i < static_cast<size_t>(options.asked); ++i) {
-    if (!options.price || all[i].price > hopeless) break;
-    auto price = options.price({p.outline.graph, p.constant, all[i].candidate});
-    if (price) measured.push_back({all[i].candidate, *price, all[i].added});
+  int within = options.asked, beyond = (options.asked + 1) / 2;  // still to be asked about
+  for (const PricedCandidate& o : all) {
+    if (!options.price || o.price > hopeless) break;
+    if ((o.candidate.error <= options.error ? within : beyond)-- <= 0) continue;
+    auto price = options.price({p.outline.graph, p.constant, o.candidate});
+    if (price) measured.push_back({o.candidate, *price, o.added});
   }
   if (!measured.empty()) {
-    // Room can be had in any case.
-    PricedCandidate least = *std::ranges::min_element(all, {}, &PricedCandidate::added);
-    if (std::ranges::min(measured, {}, &PricedCandidate::added).added > least.added) {
-      least.price =
-          std::max(least.price, std::ranges::max(measured, {}, &PricedCandidate::price).price);
+    // Room and precision can be had in any case.
+    double dearest = std::ranges::max(measured, {}, &PricedCandidate::price).price;
+    auto keep_least = [&](auto&& measure) {
+      PricedCandidate least = *std::ranges::min_element(all, {}, measure);
+      if (measure(*std::ranges::min_element(measured, {}, measure)) <= measure(least)) return;
+      least.price = std::max(least.price, dearest);
       measured.push_back(std::move(least));
-    }
+    };
+    keep_least([](const PricedCandidate& o) { return o.added; });
+    keep_least([](const PricedCandidate& o) { return o.candidate.error; });
     all = std::move(measured);
   }
-  std::ranges::stable_sort(all, {}, &PricedCandidate::price);
-  PricedCandidates kept;
-  for (PricedCandidate& o : all) {
-    if (kept.empty() || o.added < kept.back().added) kept.push_back(std::move(o));
-  }
-  return kept;
+  return undominated(std::move(all));
 }
 
 // Nothing where no kernel takes the group.
@@ -104,8 +118,8 @@ std::vector<PricedCandidates> priced(const Place& p, bool convolves, const Catal
   double best = 1e30;
   auto all = convolves ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
   for (Layouts& l : all) {
-    offered.push_back(
-        offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target, options.error));
+    offered.push_back(offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target,
+                             most_allowed(options)));
     if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
   }
   std::vector<PricedCandidates> found;
@@ -120,9 +134,33 @@ const std::vector<PricedCandidates>& known_prices(const Place& p, bool convolves
                                                   const Catalogue& catalogue, const Target& target,
                                                   const SelectOptions& options,
                                                   KnownPrices& known) {
-  auto [it, fresh] = known.try_emplace({hash(p.outline.graph), p.constant, p.movable, convolves});
+  auto [it, fresh] =
+      known.offers.try_emplace({hash(p.outline.graph), p.constant, p.movable, convolves});
   if (fresh) it->second = priced(p, convolves, catalogue, target, options);
   return it->second;
+}
+
+// Kernels that need no less than plain sums are asked only where those could be fast enough.
+std::optional<double> least_price(const Graph& group, const std::vector<bool>& constant,
+                                  const Catalogue& catalogue, const Target& target, double error) {
+  Place p{{group, {}, {}}, constant, constant};
+  p.movable.flip();
+  const auto layouts = layouts_worth_trying(p);
+  bool f32 = std::ranges::all_of(group.types, [](const Type& t) { return t.dtype == DType::f32; });
+  auto nest = nest_of(group);
+  double plain = f32 && nest ? operation_count(*nest) / target.peak_flops : 0;
+  std::optional<double> best;
+  for (bool all : {false, true}) {
+    for (const Kernel& k : catalogue) {
+      if ((k.executes > 0) != all || (best && k.executes * plain >= *best)) continue;
+      for (const Layouts& l : layouts) {
+        for (const Candidate& c : k.candidates({group, constant, l}, target)) {
+          if (c.error <= error) best = std::min(best.value_or(c.estimate_s), c.estimate_s);
+        }
+      }
+    }
+  }
+  return best;
 }
 
 class Selector {
@@ -143,11 +181,13 @@ class Selector {
       for (size_t s = 0; s < group.stores.size(); ++s) stored_by_[group.stores[s]] = {k, s};
       if (!group.host) places_[k] = place_of(group);
     }
-    double room = room_for_weights();
-    decide(0);
-    if (added() > room) decide(price_of_a_byte(room));
-    for (size_t k = 0; k < groups; ++k) plan_.choices.push_back(chosen(k).candidate);
+    decide_within(room_for_weights());
     plan_.estimate_s = choice_.cost;
+    for (size_t k = 0; k < groups; ++k) {
+      const PricedCandidate& c = chosen(k);
+      plan_.choices.push_back(c.candidate);
+      plan_.estimate_s -= price(c) - c.price;  // what bytes and errors cost is no time
+    }
   }
 
  private:
@@ -173,7 +213,7 @@ class Selector {
         if (known.insert(s).second) held += bytes_of(g_.type(s));
       }
     }
-    return options_.memory * held - used;
+    return std::max(options_.memory * held, options_.memory_bytes) - used;
   }
 
   double added() {
@@ -182,21 +222,51 @@ class Selector {
     return bytes;
   }
 
-  // The least one with which what is chosen fits, up to one at which nothing else counts.
-  double price_of_a_byte(double room) {
-    constexpr double kFree = 1e-16, kDear = 1;  // seconds
-    double low = std::log(kFree), high = std::log(kDear);
-    for (int step = 0; step < 16; ++step) {
-      double middle = (low + high) / 2;
-      decide(std::exp(middle));
-      (added() > room ? low : high) = middle;
-    }
-    return std::exp(high);
+  // The square of what a kernel loses, of what all of them together may.
+  double share_of_errors(const PricedCandidate& o) const {
+    double error = o.candidate.error, most = most_allowed(options_);
+    return error == 0 || options_.errors == 0 ? 0 : error * error / (most * most);
+  }
+  double errors() {
+    double shares = 0;
+    for (size_t k = 0; k < places_.size(); ++k) shares += share_of_errors(chosen(k));
+    return shares;
   }
 
-  // All at once, with a price for every byte that weights grow by.
-  void decide(double byte_price) {
-    byte_price_ = byte_price;
+  // Without prices for bytes and errors; where that asks for too much of one, with the least price
+  // of it that does not. One bound may push against the other, a little further every time.
+  void decide_within(double room) {
+    constexpr double kFree = 1e-16, kDear = 1;               // seconds for a byte
+    constexpr double kFreeErrors = 1e-9, kDearErrors = 1e4;  // for all errors that are allowed
+    constexpr int kRounds = 4;
+    auto fits = [&] { return added() <= room; };
+    auto precise = [&] { return errors() <= 1; };
+    decide();
+    for (int round = 0; round < kRounds && !(fits() && precise()); ++round) {
+      if (!precise()) raise(error_price_, kFreeErrors, kDearErrors, precise);
+      if (!fits()) raise(byte_price_, kFree, kDear, fits);
+    }
+    if (fits() && precise()) return;
+    byte_price_ = kDear;
+    error_price_ = kDearErrors;
+    decide();
+  }
+
+  // Decides with the least price at which the bound holds, up to one at which nothing else counts.
+  void raise(double& price, double free, double dear, const std::function<bool()>& holds) {
+    double low = std::log(std::max(price, free)), high = std::log(dear);
+    for (int step = 0; step < 16; ++step) {
+      double middle = (low + high) / 2;
+      price = std::exp(middle);
+      decide();
+      (holds() ? high : low) = middle;
+    }
+    price = std::exp(high);
+    decide();
+  }
+
+  // All at once, with a price for every byte that weights grow by and for what kernels lose.
+  void decide() {
     problem_ = {};
     for (size_t k = 0; k < places_.size(); ++k) {
       problem_.options.emplace_back();
@@ -209,7 +279,9 @@ class Selector {
   }
 
   const PricedCandidate& chosen(size_t k) { return best(options_of(k)[choice_.options[k]]); }
-  double price(const PricedCandidate& o) const { return o.price + byte_price_ * o.added; }
+  double price(const PricedCandidate& o) const {
+    return o.price + byte_price_ * o.added + error_price_ * share_of_errors(o);
+  }
   const PricedCandidate& best(const PricedCandidates& options) const {
     return *std::ranges::min_element(options, {},
                                      [&](const PricedCandidate& o) { return price(o); });
@@ -296,7 +368,7 @@ class Selector {
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
   KnownPrices decided_;
   std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
-  double byte_price_ = 0;
+  double byte_price_ = 0, error_price_ = 0;
   Pbqp problem_;
   PbqpChoice choice_;
 };
@@ -306,15 +378,15 @@ class Selector {
 std::optional<double> cheapest(const Graph& group, const std::vector<bool>& constant,
                                const Catalogue& catalogue, const Target& target,
                                const SelectOptions& options) {
-  Place p{{group, {}, {}}, constant, constant};
-  p.movable.flip();
-  KnownPrices fresh;
-  std::optional<double> best;
-  for (const PricedCandidates& list :
-       known_prices(p, true, catalogue, target, options, options.known ? *options.known : fresh)) {
-    for (const PricedCandidate& o : list) best = std::min(best.value_or(o.price), o.price);
+  KnownPrices unread;
+  KnownPrices& known = options.known ? *options.known : unread;
+  std::pair key(hash(group), constant);
+  auto it = known.cheapest.find(key);
+  if (it == known.cheapest.end()) {
+    auto price = least_price(group, constant, catalogue, target, options.error);
+    it = known.cheapest.emplace(std::move(key), price).first;
   }
-  return best;
+  return it->second;
 }
 
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,

@@ -4,7 +4,8 @@
 // are estimates, or measured times where the caller knows them; only the candidates that the
 // estimate ranks first, and that can still win, are asked about. Equal groups are looked at once.
 // Kernels may want weights repacked, which makes them larger: where all that would not fit into
-// what is allowed, every added byte gets a price, the least one with which it does.
+// what is allowed, every added byte gets a price, the least one with which it does; and likewise
+// what kernels lose.
 // Not modelled: two groups that need the same value in another layout share the conversion.
 #pragma once
 
@@ -29,13 +30,18 @@ struct PricedCandidate {
   Candidate candidate;
   double price = 0, added = 0;  // seconds; bytes that weights grow by
 };
-// For one choice of layouts, those of which one may be best: cheaper ones add more.
+// For one choice of layouts, those of which one may be best: cheaper ones add or lose more.
 using PricedCandidates = std::vector<PricedCandidate>;
 
-// What was found out about groups, by the group, its constants, the loads that may lie otherwise,
-// and whether layouts are tried at all. For one catalogue, target and set of options.
-using KnownPrices = std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>, bool>,
-                             std::vector<PricedCandidates>>;
+// What was found out about groups. For one catalogue, target and set of options.
+struct KnownPrices {
+  // By the group, its constants, the loads that may lie otherwise, and whether layouts are tried.
+  std::map<std::tuple<uint64_t, std::vector<bool>, std::vector<bool>, bool>,
+           std::vector<PricedCandidates>>
+      offers;
+  // By the group and its constants.
+  std::map<std::pair<uint64_t, std::vector<bool>>, std::optional<double>> cheapest;
+};
 
 struct SelectOptions {
   // Seconds; nothing: unknown, the estimate counts.
@@ -43,8 +49,10 @@ struct SelectOptions {
   int asked = 6;                 // candidates of a group in one layout at most
   size_t wide = 1;               // times as many are offered: see Wanted
   double hopeless = 2;           // times the best estimate: not asked about
-  double memory = 1e9;           // weights as stored: at most this times those of the graph
-  double error = 1e9;            // kernels that lose more are not used, see Candidate::error
+  double memory = 1e9;           // weights as stored: at most this times those of the graph,
+  double memory_bytes = 0;       // or so many bytes, if that is more
+  double error = 1e9;            // what every kernel may lose, see Candidate::error
+  double errors = 0;             // some may lose more if all together do not: errors add in squares
   KnownPrices* known = nullptr;  // kept by whoever selects again and again
 };
 

@@ -15,14 +15,6 @@ namespace {
 
 constexpr const char* kFixedPoint = "fixed point";
 
-bool enabled(const SimplifyOptions& o, std::string_view name) {
-  auto named = [&](const std::vector<std::string>& globs) {
-    return std::any_of(globs.begin(), globs.end(),
-                       [&](const std::string& g) { return glob_match(g, name); });
-  };
-  return !named(o.disable) || named(o.enable);
-}
-
 // What an operator counts in the bargain that a rule is.
 struct Weight {
   int heavy = 0, all = 0;
@@ -37,7 +29,11 @@ struct Weight {
 // What lives as long as the whole run.
 struct State {
   const SimplifyOptions& options;
-  std::vector<std::vector<const Rule*>> by_op;  // the enabled rules that may match at an operator
+  struct Used {
+    const Rule* rule;
+    bool bargain;  // it may fire only if it leaves no more than it removes
+  };
+  std::vector<std::vector<Used>> by_op;  // the enabled rules that may match at an operator
   bool fold, share, merge;
   bool keeps_quantized;  // weights, for the rules that want them so
   FoldBudget budget;
@@ -45,10 +41,15 @@ struct State {
   std::map<std::string, int> fired;
   int changes = 0;  // in the round at hand
 
-  bool folds(const OpDef& def, const Type& result, Types operands) const {
-    if (!fold || !is_foldable(def) || !budget.allows(result, operands)) return false;
+  bool folds(const OpDef& def, Attrs attrs, const Type& result, Types operands) const {
+    if (!fold || !is_foldable(def, attrs) || !budget.allows(result, operands)) return false;
     if (keeps_quantized && def.name == "dequantize_linear") return false;
     if (def.kind != Kind::movement || !result.is_tensor()) return true;
+    // Several weights joined, or taps among zeros, are other weights: kernels do not look through
+    // that, or the fastest do not.
+    if (operands.size() > 1) return true;
+    if (def.name == "view" && emend::count(result.shape) != emend::count(operands[0].shape))
+      return true;
     auto bytes = storage_bytes(result.dtype, static_cast<uint64_t>(emend::count(result.shape)));
     return bytes && *bytes < static_cast<uint64_t>(options.fold_moves_below);
   }
@@ -61,17 +62,23 @@ struct State {
 
 void use_rules(State& s, bool finish) {
   s.by_op.assign(all_ops().size(), {});
-  for (const Rule& r : all_rules()) {
-    bool used = r.use == Use::always || (finish && r.use == Use::finish);
-    used &= !s.options.exact || r.numerics == Numerics::exact;
-    if (!used || r.lhs.kind != Pattern::Kind::node || !enabled(s.options, r.name)) continue;
+  auto use = [&](const Rule& r, bool bargain) {
+    if (s.options.exact && r.numerics != Numerics::exact) return;
+    if (r.lhs.kind != Pattern::Kind::node ||
+        !is_enabled(r.name, s.options.enable, s.options.disable))
+      return;
     for (size_t i = 0; i < all_ops().size(); ++i) {
       int v = r.lhs.variable;
       bool fits = v >= 0 ? in_class(r.variables.classes[static_cast<size_t>(v)], all_ops()[i])
                          : r.lhs.op == OpId(i);
-      if (fits) s.by_op[i].push_back(&r);
+      if (fits) s.by_op[i].push_back({&r, bargain});
     }
+  };
+  for (const Rule& r : all_rules()) {
+    if (r.use == Use::always || (finish && r.use == Use::finish)) use(r, true);
   }
+  if (!s.options.form || finish) return;
+  for (const Rule& r : *s.options.form) use(r, false);
 }
 
 // One sweep: from the outputs down it is decided what is rewritten, by matches in the old graph;
@@ -130,10 +137,11 @@ class Round {
   }
 
   std::optional<Rewrite> find_rewrite(NodeId root) const {
-    for (const Rule* rule : s_.by_op[g_.nodes[root].op.value]) {
+    for (const auto& [rule, bargain] : s_.by_op[g_.nodes[root].op.value]) {
       for (const Match& m : match(g_, *rule, root)) {
         auto plan = apply(*rule, m.substitution, facts_, g_.types[root]);
-        if (plan && added(*plan).within(removed(m))) return Rewrite{rule, std::move(*plan)};
+        if (plan && (!bargain || added(*plan).within(removed(m))))
+          return Rewrite{rule, std::move(*plan)};
       }
     }
     return std::nullopt;
@@ -167,7 +175,7 @@ class Round {
       std::vector<Type> types;
       for (RightSide::Ref r : step.args) types.push_back(type_of(plan, r, facts_));
       const OpDef& def = op_def(step.op);
-      constant.push_back(s_.folds(def, step.type, types) &&
+      constant.push_back(s_.folds(def, step.attrs, step.type, types) &&
                          std::all_of(step.args.begin(), step.args.end(), is_constant));
       if (!constant.back()) w.add(def);
     }
@@ -234,18 +242,52 @@ class Round {
   std::optional<Tensor> fold(OpId op, Attrs attrs, const std::vector<NodeId>& args) {
     const OpDef& def = op_def(op);
     if (args.empty()) return std::nullopt;
-    std::vector<Tensor> operands;
     std::vector<Type> types;
     for (NodeId a : args) {
-      if (!b_.graph().is_constant(a)) return std::nullopt;
-      operands.push_back(b_.graph().constant(a));
+      if (!is_known(a)) return std::nullopt;
       types.push_back(b_.type(a));
     }
     auto type = infer_type(def, attrs, types);
-    if (!type || !type->is_tensor() || !s_.folds(def, *type, types)) return std::nullopt;
+    if (!type || !type->is_tensor() || !s_.folds(def, attrs, *type, types)) return std::nullopt;
+    std::vector<Tensor> operands;
+    for (NodeId a : args) {
+      auto operand = known(a);
+      if (!operand) return std::nullopt;
+      operands.push_back(std::move(*operand));
+    }
     auto value = folded(def, attrs, operands, *type);
     if (value) s_.budget.spend(*type, types);
     return value;
+  }
+
+  // A constant, or moves of constants that are too large to be kept twice: what is computed from
+  // them is not, and would otherwise be computed at every run.
+  static constexpr int kMoves = 4;  // one after the other, at most
+  bool is_known(NodeId n, int moves = kMoves) const {
+    if (b_.graph().is_constant(n)) return true;
+    if (moves == 0) return false;
+    const Node& node = b_.graph().nodes[n];
+    if (op_def(node).kind != Kind::movement || !is_foldable(op_def(node), node.attrs) ||
+        !b_.type(n).is_tensor() || node.args.empty()) {
+      return false;
+    }
+    int64_t moved = 0;
+    for (NodeId a : node.args) {
+      if (!is_known(a, moves - 1)) return false;
+      moved += emend::count(b_.type(a).shape);
+    }
+    return emend::count(b_.type(n).shape) <= moved;  // what grows is better made when it is needed
+  }
+  std::optional<Tensor> known(NodeId n) const {
+    if (b_.graph().is_constant(n)) return b_.graph().constant(n);
+    const Node& node = b_.graph().nodes[n];
+    std::vector<Tensor> operands;
+    for (NodeId a : node.args) {
+      auto operand = known(a);
+      if (!operand) return std::nullopt;
+      operands.push_back(std::move(*operand));
+    }
+    return folded(op_def(node), node.attrs, operands, b_.type(n));
   }
 
   struct NodeHash {
@@ -306,16 +348,19 @@ std::string sweep(Graph& now, State& s, int& rounds) {
 
 Graph simplify(const Graph& g, const SimplifyOptions& options, SimplifyReport* report) {
   State s{.options = options,
-          .fold = enabled(options, "fold-constants"),
-          .share = enabled(options, "common-subexpressions"),
-          .merge = enabled(options, "merge-constants"),
-          .keeps_quantized = options.finish,
+          .fold = is_enabled("fold-constants", options.enable, options.disable),
+          .share = is_enabled("common-subexpressions", options.enable, options.disable),
+          .merge = is_enabled("merge-constants", options.enable, options.disable),
+          .keeps_quantized = true,
           .budget = FoldBudget(options.fold_bytes)};
   options.monitor.tell({"simplify", 0, 0, operator_count(g), "nodes"});
   Graph now = without_dead_nodes(with_simple_subgraphs(g, options, s));
   int rounds = 0;
-  use_rules(s, false);
-  std::string stop_reason = sweep(now, s, rounds);
+  std::string stop_reason = kFixedPoint;
+  if (!options.cleaned) {
+    use_rules(s, false);
+    stop_reason = sweep(now, s, rounds);
+  }
   if (options.finish && stop_reason == kFixedPoint) {
     s.keeps_quantized = false;
     use_rules(s, true);

@@ -18,17 +18,22 @@
 
 namespace emend {
 
+struct Rule;
+
 struct SimplifyOptions {
   // Globs over the names of rules and of the passes fold-constants, common-subexpressions and
   // merge-constants. What `disable` names is off unless `enable` names it too.
   std::vector<std::string> enable, disable;
   int64_t fold_bytes = int64_t{16} << 20;  // how much larger folding may make the program
-  // Larger results of mere moves (transposes ...) are left to the program: whoever compiles it
-  // lays weights out anew anyhow, and need not hold them in yet another order.
+  // Larger results of mere moves of one operand (transposes ...) are left to the program: whoever
+  // compiles it lays weights out anew anyhow, and need not hold them in yet another order.
   int64_t fold_moves_below = INT64_MAX;
   int rounds = 200;    // sweeps over the program, at most
   bool exact = false;  // only rules that keep every bit
   bool finish = true;
+  bool cleaned = false;  // all but finishing was done before: the program is a result of it
+  // Used like those marked `always`, but whatever they add: a form (rules/forms.h).
+  const std::vector<Rule>* form = nullptr;
   Monitor monitor = {};  // asked before every sweep; each of them leaves a valid program
 };
 

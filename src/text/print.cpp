@@ -110,7 +110,8 @@ class Printer {
     const Tensor& t = g.constants[ConstId(k)];
     if (options_.all_constants || t.count() <= options_.inline_elements)
       return "constant " + tensor(t);
-    return str("constant ", to_text(t.type()), " pool(", k, ")");
+    return str("constant ", to_text(t.type()), " pool(", options_.place ? options_.place(t) : k,
+               ")");
   }
 
   std::string call(const Graph& g, NodeId id, const std::string& indent) {

@@ -12,6 +12,7 @@
 // text then needs the graph's constants beside it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ struct PrintOptions {
   int64_t inline_elements = 16;  // constants up to this size are printed with their values
   bool all_constants = false;    // print every constant in full
   bool names = true;             // where nodes came from
+  // The k of pool(k); none: the constant's place in its own graph. Bodies of loops have constants
+  // of their own: whoever wants to read those back gives all of them places in one pool.
+  std::function<size_t(const Tensor&)> place = nullptr;
 };
 
 std::string print(const Graph& g, const PrintOptions& options = {});

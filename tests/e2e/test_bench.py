@@ -95,6 +95,7 @@ def test_shares_of_peak_are_told(emend, tour):
     [model] = facts(emend, tour, "--runs", 3, "--steps")["models"]
     assert all(s["share_of_flops"] >= 0 and s["share_of_bandwidth"] > 0 for s in model["steps"])
     assert any(s["share_of_flops"] > 0 for s in model["steps"])
+    assert all(s["estimate_ms"] > 0 for s in model["steps"])
 
 
 def test_an_error_above_what_is_allowed_fails(emend, tour):
@@ -106,6 +107,9 @@ def test_usage(emend, tour):
     assert emend.run("bench").returncode == 2
     assert emend.run("bench", tour, "--target", "abacus").returncode == 2
     assert emend.run("bench", tour, tour, "--serve").returncode == 2
+    for unknown in "nonsense", "search,nonsense", "":
+        assert emend.run("bench", tour, "--without", unknown).returncode == 2
+    assert emend.run("bench", tour, "--runs", 1, "--disable", "search").returncode == 0
     assert emend.run("bench", "absent.onnx").returncode == 3
 
 
@@ -141,3 +145,10 @@ def test_the_race_of_make_bench(emend, tmp_path):
         assert r["start_s"] > 0 and r["peak_memory_bytes"] > 1e6 and len(r["rounds_ms"]) >= 3
     assert model["runtimes"]["onnxruntime"]["ratio"] == 1
     assert not list(tmp_path.glob("race-*"))  # nothing is left behind
+
+
+def test_what_is_left_out_runs_beside_the_whole(emend, tour):
+    whole, without = facts(emend, tour, "--runs", 3, "--without", "search,mutate")["models"]
+    assert whole["without"] == "" and without["without"] == "search,mutate"
+    text = emend("bench", tour, "--runs", 3, "--without", "search", "--quiet")
+    assert "without search" in text and "search gains" in text

@@ -39,7 +39,7 @@ def test_stats_count_what_is_there(kept):
 def test_nothing_there_is_no_error_and_makes_nothing(kept, tmp_path):
     run, _ = kept
     facts = stats(run, at=tmp_path / "none")
-    assert facts["kernels"] == facts["verdicts"] == facts["prices"] == {"count": 0, "bytes": 0}
+    assert facts["kernels"] == facts["verdicts"] == facts["searches"] == facts["prices"] == {"count": 0, "bytes": 0}
     run("cache", "clear", at=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

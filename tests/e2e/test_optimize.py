@@ -42,11 +42,15 @@ def test_strict_says_by_its_exit_code_that_nothing_was_gained(emend, model, tmp_
 
 
 def test_the_verb_may_be_left_out_with_options_in_front(emend, model, tmp_path):
-    emend("--json", tmp_path / "facts.json", "--seed", 4, model, tmp_path / "out.onnx")
+    emend("--json", tmp_path / "facts.json", "--seed", 4, model, tmp_path / "out.onnx", "--search-again")
     facts = json.loads((tmp_path / "facts.json").read_text())
     fixed = {"schema", "phases_ms", "cost_before", "cost_after", "measured_before_ms", "measured_after_ms", "fired", "enodes", "stop_reason", "verified"}
     assert fixed <= set(facts) and facts["schema"] == 1
-    assert list(facts["phases_ms"]) == ["import", "simplify", "check", "export"]
+    assert list(facts["phases_ms"]) == ["import", "simplify", "back end", "saturate", "price", "extract", "mutate", "check", "export"]
+    assert facts["level"] == 2 and facts["search_recalled"] is False
+    emend("optimize", model, "--json", tmp_path / "cleaned.json", "-O1")
+    facts = json.loads((tmp_path / "cleaned.json").read_text())
+    assert facts["level"] == 1 and list(facts["phases_ms"]) == ["import", "simplify", "check", "export"]
 
 
 def test_quiet_is_about_stderr(emend, model):
@@ -56,12 +60,17 @@ def test_quiet_is_about_stderr(emend, model):
 
 def test_dumps_are_numbered_and_level_0_has_no_search(emend, model, tmp_path):
     emend("optimize", model, "--dump-dir", tmp_path / "all")
-    assert sorted(f.name for f in (tmp_path / "all").iterdir()) == ["01-import.emend", "02-simplify.emend", "03-export.emend"]
+    stages = ["import", "simplify", "search", "simplify", "export"]
+    assert sorted(f.name for f in (tmp_path / "all").iterdir()) == [f"0{i + 1}-{stage}.emend" for i, stage in enumerate(stages)]
+    emend("optimize", "-O1", model, "--dump-dir", tmp_path / "cleaned")
+    assert sorted(f.name for f in (tmp_path / "cleaned").iterdir()) == ["01-import.emend", "02-simplify.emend", "03-export.emend"]
     assert "not run: nothing was changed" in emend("optimize", "-O0", model, "--dump-dir", tmp_path / "none")
     assert sorted(f.name for f in (tmp_path / "none").iterdir()) == ["01-import.emend", "02-export.emend"]
 
 
 def test_the_same_command_writes_the_same_bytes(emend, model, tmp_path):
     for name in ("a", "b"):
-        emend("optimize", model, tmp_path / name, "--threads", 1 + (name == "b"))
+        emend("optimize", model, tmp_path / name, "--search-again")
+        emend("optimize", model, tmp_path / f"{name}1", "-O1", "--threads", 1 + (name == "b"))  # the search asks what so many threads take
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a1").read_bytes() == (tmp_path / "b1").read_bytes()

@@ -28,10 +28,10 @@ def on_terminal(emend, *args, **environment):
 
 
 def test_json_lines(emend, model, tmp_path):
-    done = emend.run("optimize", model, tmp_path / "out.onnx", "--progress=json")
+    done = emend.run("optimize", model, tmp_path / "out.onnx", "--progress=json", "--search-again")
     assert done.returncode == 0
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    assert list(dict.fromkeys(line["phase"] for line in lines)) == ["import", "simplify", "check", "export"]
+    assert list(dict.fromkeys(line["phase"] for line in lines)) == ["import", "simplify", "saturate", "check", "export"]
     assert all(line["schema"] == 1 for line in lines)
     costs = [line["best"] for line in lines if line["phase"] == "simplify"]
     assert costs and costs[0] > 0

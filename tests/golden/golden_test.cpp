@@ -17,6 +17,8 @@
 
 #include "fuse/fuse.h"
 #include "simplify/simplify.h"
+#include "support/extracted.h"
+#include "support/mutants.h"
 #include "text/text.h"
 
 namespace emend {
@@ -46,9 +48,37 @@ Graph run_simplify(const Graph& g, const Options& o) {
   return out;
 }
 
+// All rules (but what `disable` names), then the program with the fewest operators.
+Graph run_saturate(const Graph& g, const Options& o) {
+  SaturateReport report;
+  auto egraph =
+      saturate(g, {.enable = list_of(o, "enable"), .disable = list_of(o, "disable")}, &report);
+  auto price = [](const ENode& n) {
+    return OpId(n.op) == kInputOp || OpId(n.op) == kConstantOp ? 0.0 : 1.0;
+  };
+  return extracted(*egraph, price, greedy_dag);
+}
+
+// The first mutant of the only operator that was repaired.
+Graph run_correct(const Graph& g, const Options& o) {
+  const MutationSite site = site_of(g);
+  MutateReport report;
+  std::vector<Rule> rules =
+      mutate({site}, {.enable = {o.at("mutation"), "correct"}, .disable = {"*"}}, &report);
+  size_t next = 0;
+  for (const auto& m : report.mutants) {
+    if (m.outcome == MutateReport::Mutant::Outcome::corrected)
+      return program_of(site, &rules[next]);
+    next += m.outcome == MutateReport::Mutant::Outcome::equal;
+  }
+  throw Error("no mutant was corrected");
+}
+
 const std::map<std::string, Graph (*)(const Graph&, const Options&)> kStages = {
     {"parse", [](const Graph& g, const Options&) { return g; }},
     {"simplify", run_simplify},
+    {"saturate", run_saturate},
+    {"correct", run_correct},
 };
 
 struct Case {

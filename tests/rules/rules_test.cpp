@@ -108,6 +108,28 @@ TEST(WrongRule, MergedProductsInTheWrongOrder) {
                       {}, "x:[a,b] w:[b,c] v:[b,c]"));
 }
 
+TEST(WrongRule, ViewsOfWhatMakesSomethingOfNothing) {
+  // exp(0) is 1, outside of a view is 0.
+  expect_refuted(
+      rule("view-through-any", "(view[map=?m] (exp ?x))", "(exp (view[map=?m] ?x))", {}));
+  expect_refuted(rule("view-through-add", "(view[map=?m] (add ?x ?y))",
+                      "(add (view[map=?m] ?x) ?y)", {"(passes_by ?m ?x ?y)"},
+                      "x:[n,c,h,w] y:~[c,1,1]"));
+}
+
+TEST(WrongRule, ViewsThatForgetTheZerosBetween) {
+  expect_refuted(rule("view-view-any", "(view[map=?m] (view[map=?n] ?x))",
+                      "(view[map=(composed ?m ?n ?x)] ?x)", {}, "x:[a,b,6]"));
+  expect_refuted(rule("view-forgets-any-mask", "(view[map=?m] (where ?c ?x 0))",
+                      "(view[map=?m] ?x)", {}, "c:bool~[a,b] x:[a,b]"));
+}
+
+TEST(WrongRule, ABiasPastAViewOfItsOwnDimension) {
+  // Equal sizes, so that the types agree although elements change places.
+  expect_refuted(rule("view-through-bias", "(view[map=?m] (add ?x ?y))",
+                      "(add (view[map=?m] ?x) ?y)", {"(total ?m ?x)"}, "x:[a,b] y:[1,b]"));
+}
+
 // --- Near misses: the table's own rules, where they must not fire ---
 
 std::string repeated(const std::string& text, int n) {

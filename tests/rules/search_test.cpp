@@ -1,17 +1,24 @@
 // Random typed programs through the search: whatever is taken out of an e-graph equals what was put
 // in. Prices are drawn at random, so that every rule's right side is chosen sometimes and chains of
-// rules meet one another. EMEND_CASES says how many programs (10,000 by hand, fewer in CI).
+// rules meet one another. Some are compiled and run, too. EMEND_CASES says how many programs
+// (10,000 by hand, 1,000 where they are compiled; fewer in CI).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "base/rng.h"
 #include "equiv/compare.h"
-#include "extract/greedy.h"
 #include "ops/table.h"
 #include "ops/verify.h"
+#include "pipeline/accuracy.h"
+#include "pipeline/compile.h"
 #include "pipeline/improve.h"
 #include "pipeline/optimize.h"
+#include "rules/draw_map.h"
+#include "support/extracted.h"
+#include "support/scratch.h"
 #include "text/text.h"
 
 namespace emend {
@@ -74,7 +81,7 @@ class Drawer {
     const Dims s = b_.shape(x);
     auto rank = static_cast<int64_t>(s.size());
     if (rank == 0) return tried("neg", {x});
-    switch (rng_.between(0, 11)) {
+    switch (rng_.between(0, 13)) {
       case 0:
         return tried("add", {x, alike(x)});
       case 1:
@@ -116,9 +123,27 @@ class Drawer {
       case 10:
         return tried("reduce_sum", {x},
                      Attrs({{"axes", Dims{rank - 1}}, {"keepdims", rng_.between(0, 1) == 1}}));
+      case 11:
+        return tried("view", {x}, Attrs({{"map", to_text(some_view(s, rng_))}}));
+      case 12:
+        return patched(x);
       default:
         return tried("matmul", {x, alike(x)});
     }
+  }
+
+  // Another value over one corner or slab of it.
+  Result<NodeId> patched(NodeId x) {
+    const Dims s = b_.shape(x);
+    Dims starts, sizes;
+    for (int64_t n : s) {
+      sizes.push_back(rng_.between(0, 1) ? n : rng_.between(1, n));
+      starts.push_back(rng_.between(0, n - sizes.back()));
+    }
+    Attrs part({{"starts", starts}, {"sizes", sizes}, {"steps", Dims(s.size(), 1)}});
+    auto fix = tried("slice", {alike(x)}, part);
+    if (!fix) return fix;
+    return tried("patch", {x, *fix}, Attrs({{"begin", starts}}));
   }
 
   Result<NodeId> conv(NodeId x) {
@@ -158,38 +183,16 @@ class Drawer {
 
 // Any program of the e-graph.
 Graph some_program(const TensorEGraph& g, Rng& rng) {
-  const EGraph& engine = g.engine();
-  ExtractionProblem p;
-  std::vector<ClassId> classes;
-  std::vector<ENodeId> nodes;
-  std::vector<uint32_t> place(engine.ids(), kNoClass);
-  auto place_of = [&](ClassId c) {
-    if (place[c.value] == kNoClass) {
-      place[c.value] = static_cast<uint32_t>(classes.size());
-      classes.push_back(c);
-    }
-    return place[c.value];
-  };
-  for (ClassId root : g.roots()) p.roots.push_back(place_of(root));
-  for (size_t c = 0; c < classes.size(); ++c) {
-    p.add_class();
-    for (ENodeId n : engine.nodes_of(classes[c])) {
-      std::vector<uint32_t> children;
-      for (ClassId child : engine.node(n).children)
-        children.push_back(place_of(engine.find(child)));
-      p.add_node(static_cast<double>(rng.between(1, 1000)), children);
-      nodes.push_back(n);
-    }
-  }
-  std::vector<uint32_t> choice = greedy_tree(p);
-  return g.graph_of([&](ClassId c) { return nodes[choice[place[c.value]]]; });
+  auto price = [&](const ENode&) { return static_cast<double>(rng.between(1, 1000)); };
+  return extracted(g, price, greedy_tree);
 }
 
 void check(uint64_t seed, bool polynomial) {
   Graph g = Drawer(seed, polynomial).draw();
   auto egraph = saturate(g, {.nodes = 400, .rounds = 4});
   EXPECT_EQ(egraph->engine().faults(), std::vector<std::string>());
-  improve(g, {.saturate = {.nodes = 400, .rounds = 4}, .target = Target{}});  // it must not trip
+  improve(g, {.saturate = {.nodes = 400, .rounds = 4},
+              .prices = back_end_prices(Target{})});  // it must not trip
   Rng rng(seed);
   for (int k = 0; k < 2; ++k) {
     Graph other = some_program(*egraph, rng);
@@ -202,7 +205,40 @@ void check(uint64_t seed, bool polynomial) {
   }
 }
 
+// What was taken out, compiled, against what was put in. A result may also agree with the reference
+// as it rounds: where rounding tips a choice, both are right.
+void check_compiled(uint64_t seed, const CompileFlowOptions& options) {
+  Graph g = Drawer(seed, false).draw();
+  Rng rng(seed);
+  SaturateOptions few{.nodes = 400, .rounds = 4};
+  Graph other = seed % 2 ? some_program(*saturate(g, few), rng)
+                         : optimized(g, {.seed = seed, .target = Target{}});
+  std::vector<Value> inputs = random_inputs(g, seed);
+  auto exact = reference_outputs(g, inputs, Arithmetic::real64);
+  double own = worst_difference(g, exact, reference_outputs(g, inputs, Arithmetic::own)).rel;
+  CompileReport report;
+  std::vector<Value> outputs = as_doubles(compile(other, options, &report).run(inputs));
+  EXPECT_EQ(report.faults, std::vector<std::string>()) << "seed " << seed;
+  double error = worst_difference(g, exact, outputs).rel;
+  double allowed = std::isfinite(own) ? std::max(1e-4, 4 * own) : 1e-4;
+  if (error <= allowed) return;
+  auto rounded = reference_outputs(other, inputs, Arithmetic::own);
+  ASSERT_LE(worst_difference(other, rounded, outputs).rel, 1e-4)
+      << "seed " << seed << ": error of " << error << '\n'
+      << print(g) << "became\n"
+      << print(other);
+}
+
 }  // namespace
+
+// Compiling takes a while: few in CI.
+TEST(Search, CompiledProgramsStayEqual) {
+  Scratch scratch;
+  CompileFlowOptions options;
+  options.cpu.compile.cache = scratch / "kernels";
+  for (size_t i = 0; i < std::min<size_t>(cases(100), 1000) && !HasFatalFailure(); ++i)
+    check_compiled(900000 + i, options);
+}
 
 TEST(Search, PolynomialProgramsStayEqual) {
   for (size_t i = 0; i < cases(400) && !HasFatalFailure(); ++i) check(1000 + i, true);
@@ -220,7 +256,7 @@ TEST(Search, GivenNodesMayDie) {
       "  %p = relu(transpose[perm=[1,0]](%b))\n"
       "  %o = relu(mul(x, add(y, z)))\n"
       "  return %p, %o\n}\n");
-  Graph better = improve(g, {.target = Target{}});
+  Graph better = improve(g, {.prices = back_end_prices(Target{})});
   EXPECT_EQ(compare(g, better).kind, Verdict::Kind::equal);
 }
 

@@ -196,7 +196,7 @@ Graph random_graph(Rng& rng, size_t nodes) {
 // obvious.
 class Brute {
  public:
-  Brute(const Graph& g, const Target& target) : units_(g), prices_(g, target) {}
+  Brute(const Graph& g, const Target& target) : units_(g), prices_(g, target, known_) {}
 
   double least() {
     std::vector<NodeId> cheap;
@@ -296,6 +296,7 @@ class Brute {
   }
 
   Units units_;
+  KnownGroups known_;
   GroupPrices prices_;
   std::vector<NodeId> nodes_;
   std::vector<uint32_t> users_, beside_;
@@ -341,6 +342,7 @@ TEST(Fuse, FindsTheLeastPriceOfRandomPrograms) {
 
 TEST(Fuse, GroupsComputeWhatTheProgramDoes) {
   Rng rng(11);
+  int parted = 0;
   for (int round = 0; round < 300; ++round) {
     Graph g = random_graph(rng, 6 + below(rng, 20));
     SCOPED_TRACE(testing::Message() << "round " << round << "\n" << print(g));
@@ -354,7 +356,46 @@ TEST(Fuse, GroupsComputeWhatTheProgramDoes) {
     check_partition(g, p);
     std::vector<Value> whole = evaluate(g, in), parts = evaluate_groups(g, p, in);
     for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].tensor, parts[i].tensor);
+    // The same where kernels would rather have views stored, some or all of them.
+    GroupSeconds seconds = [&](const Graph& group, const std::vector<bool>&) {
+      return static_cast<double>((hash(group) % 2 + 1) * group.size() * group.size());
+    };
+    Partition apart = fuse(g, {.seconds = seconds});
+    check_partition(g, apart);
+    parted += apart != p;
+    parts = evaluate_groups(g, apart, in);
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].tensor, parts[i].tensor);
     if (HasFailure()) break;
+  }
+  EXPECT_GT(parted, 10);
+}
+
+// Of a chain that others read in the middle, only what is behind that becomes one.
+TEST(Decomposed, WhatAConvolutionReadsIsOneView) {
+  for (bool shared : {false, true}) {
+    Graph g = parse_graph(str(R"(graph(x: f32[1,3,6,6], w: f32[2,12,2,2]) {
+      %1 = pad[pads=[0,0,1,1,0,0,1,1]](x)
+      %2 = reshape[shape=[1,3,4,2,4,2]](%1)
+      %3 = transpose[perm=[0,1,3,5,2,4]](%2)
+      %4 = reshape[shape=[1,12,4,4]](%3)
+      return y = conv[strides=[1,1], dilations=[1,1], pads=[0,0,0,0]](%4, w))",
+                              shared ? ", z = relu(%1)" : "", "\n}"));
+    Graph plain = decomposed(g);
+    int views = 0, others = 0;
+    for (size_t i = 0; i < plain.size(); ++i) {
+      const OpDef& def = op_def(plain.nodes[NodeId(i)]);
+      views += def.name == "view";
+      others += def.kind == Kind::movement && def.name != "view";
+    }
+    EXPECT_EQ(views, 1) << print(plain);
+    EXPECT_EQ(others, shared ? 1 : 0) << print(plain);
+    std::vector<Value> in;
+    for (const auto& i : g.inputs) {
+      std::vector<double> values(static_cast<size_t>(count(g.type(i.node).shape)));
+      for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<double>(k * k % 11) - 5;
+      in.emplace_back(Tensor::of_reals(DType::f32, g.type(i.node).shape, values));
+    }
+    EXPECT_EQ(evaluate(plain, in)[0].tensor, evaluate(g, in)[0].tensor);
   }
 }
 

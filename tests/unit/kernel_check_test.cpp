@@ -153,6 +153,27 @@ KernelChecks check_two_steps(const std::string& between) {
                        1e-4);
 }
 
+// What cancels over the reals is not nothing where terms are rounded: no fault of the kernel.
+TEST(KernelCheckOf, TermsThatCancel) {
+  Graph g = parse_graph(
+      "graph(x: f32[8,5]) {\n"
+      "  %k = constant f32[1]{3.0}\n"
+      "  return add(%k, sub(x, add(x, %k)))\n}\n");
+  Target target{.vector_bytes = 16, .threads = 2, .peak_flops = 1e11};
+  Plan plan = select(g, fuse(g, {.target = target}), cpu_catalogue(), target);
+  Scratch scratch;
+  auto check = [&](const std::function<void(Program&)>& damage) {
+    Program p = generate(g, plan, cpu_catalogue(), target);
+    damage(p);
+    CpuOptions options{.threads = 2};
+    options.compile.cache = scratch / "kernels";
+    return check_kernels(g, CpuProgram(std::move(p), c_prelude(), options), random_inputs(g, 3),
+                         1e-4);
+  };
+  EXPECT_EQ(check([](Program&) {}).faults.size(), 0u);
+  EXPECT_EQ(check([](Program& p) { p.steps[0].tasks -= 1; }).faults.size(), 1u);
+}
+
 TEST(Planted, AMissingBarrierIsFound) {
   EXPECT_EQ(check_two_steps("").faults.size(), 1u);
 }

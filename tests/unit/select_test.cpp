@@ -84,5 +84,31 @@ TEST(Select, NoErrorIsAllowedUnlessItIs) {
       std::ranges::any_of(plan(1e-4).choices, [](const Candidate& c) { return c.error > 0; }));
 }
 
+// Errors add up like independent ones, and what one kernel does not lose another may.
+TEST(Select, WhatAllKernelsLoseTogetherIsBounded) {
+  Graph g = chain();
+  auto plan = [&](double share, double all) {
+    return select(g, fuse(g, {.target = kTarget}), cpu_catalogue(), kTarget,
+                  {.error = share, .errors = all});
+  };
+  auto lost = [](const Plan& p) {
+    double squares = 0;
+    for (const Candidate& c : p.choices) squares += c.error * c.error;
+    return std::sqrt(squares);
+  };
+  const double most = lost(plan(1, 0));
+  ASSERT_GT(most, 0);
+  double fastest = plan(1, 0).estimate_s, before = HUGE_VAL;
+  for (double part : {0.05, 0.3, 0.5, 0.7, 0.9, 1.01}) {
+    Plan within = plan(part * most / std::sqrt(3.0), part * most);
+    EXPECT_LE(lost(within), part * most);
+    // Never worse than if everybody had but its share, nor than with less allowed.
+    EXPECT_LE(within.estimate_s, plan(part * most / std::sqrt(3.0), 0).estimate_s);
+    EXPECT_LE(within.estimate_s, before);
+    before = within.estimate_s;
+  }
+  EXPECT_EQ(before, fastest);
+}
+
 }  // namespace
 }  // namespace emend

@@ -6,6 +6,7 @@
 #include "ops/control.h"
 #include "ops/evaluate.h"
 #include "ops/fold.h"
+#include "ops/table.h"
 #include "text/text.h"
 
 namespace emend {
@@ -175,6 +176,39 @@ TEST(ConstantIndex, KnowsContentAndType) {
   EXPECT_EQ(index.canonical(a).data(), a.data());
   EXPECT_EQ(index.canonical(same).data(), a.data());
   EXPECT_EQ(index.canonical(shaped).data(), shaped.data());
+}
+
+// Moves of weights may stay, since kernels read through them; a sum of such weights may not.
+TEST(Simplify, WhatIsComputedFromMovedWeightsIsFolded) {
+  Graph g = parse_graph(R"(graph(x: f32[1,2]) {
+    %a = constant f32[2,2]{1.0, 2.0, 3.0, 4.0}
+    %b = constant f32[2,2]{5.0, 6.0, 7.0, 8.0}
+    return matmul(x, add(transpose[perm=[1,0]](%a), transpose[perm=[1,0]](%b)))
+  })");
+  Graph out = simplify(g, {.fold_moves_below = 1});
+  EXPECT_EQ(std::ranges::count_if(out.nodes,
+                                  [](const Node& n) { return op_def(n).kind != Kind::structure; }),
+            1)
+      << print(out);
+  Graph kept = simplify(parse_graph(R"(graph(x: f32[1,2]) {
+    %a = constant f32[2,2]{1.0, 2.0, 3.0, 4.0}
+    return matmul(x, transpose[perm=[1,0]](%a))
+  })"),
+                        {.fold_moves_below = 1});
+  EXPECT_NE(print(kept).find("transpose"), std::string::npos);
+  Graph filled = simplify(parse_graph(R"(graph(x: f32[1,2]) {
+    %a = constant f32[1,3]{1.0, 2.0, 3.0}
+    return matmul(x, view[map="[2, 2] <- [0, a+2b]"](%a))
+  })"),
+                          {.fold_moves_below = 1});
+  EXPECT_EQ(print(filled).find("view"), std::string::npos) << print(filled);
+  Graph joined = simplify(parse_graph(R"(graph(x: f32[1,2]) {
+    %a = constant f32[2,2]{1.0, 2.0, 3.0, 4.0}
+    %b = constant f32[2,2]{5.0, 6.0, 7.0, 8.0}
+    return matmul(x, concat[axis=1](%a, %b))
+  })"),
+                          {.fold_moves_below = 1});
+  EXPECT_EQ(print(joined).find("concat"), std::string::npos) << print(joined);
 }
 
 }  // namespace

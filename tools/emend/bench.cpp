@@ -33,10 +33,11 @@ namespace {
 struct Options {
   std::vector<std::string> models, targets = {"cpu"};
   std::string against;
+  std::vector<std::string> without;  // each a list of globs, for one more entry
   InputOptions inputs;
   HowOptions how;
   MeasureOptions measure;
-  double memory = CompileFlowOptions().memory;
+  std::optional<double> memory;
   int candidates = 0;
   bool steps = false, no_check = false, serve = false, tune = false;
 };
@@ -45,6 +46,7 @@ struct Options {
 struct Entry {
   std::string path, target;
   bool strict = false;  // kernels lose no more than plain sums do
+  std::string without;  // rules and passes that were left out besides
   Graph graph;          // as the file has it: what results are compared with
   std::vector<Value> inputs;
   std::optional<CpuProgram> program;  // none: the reference runs it
@@ -78,7 +80,8 @@ std::function<void()> run_in_place(const CpuProgram& program, const std::vector<
   return [program, inputs, from, memory, to] { program.run_into(from, to); };
 }
 
-void compile_for(Device device, Entry& e, Graph better, const Options& o, const Globals& globals) {
+void compile_for(Device device, Entry& e, Graph better, std::optional<Graph> without_search,
+                 const Options& o, const Globals& globals) {
   if (device == Device::interp) {
     e.run = [better = std::move(better), inputs = e.inputs] { return evaluate(better, inputs); };
     e.timed = e.run;
@@ -94,6 +97,7 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
     options.accuracy = asked;
   }
   if (o.tune) options.prices = price_list(globals);
+  options.otherwise = std::move(without_search);
   options.candidates = o.candidates;
   e.program = compile(std::move(better), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
@@ -101,10 +105,15 @@ void compile_for(Device device, Entry& e, Graph better, const Options& o, const 
   e.timed = e.program->is_plain() ? run_in_place(*e.program, e.inputs) : e.run;
 }
 
-Entry prepare(const std::string& path, const std::string& target, bool strict, const Options& o,
-              const Globals& globals) {
+std::string title(const Entry& e) {
+  return e.path + (e.strict ? " (strict)" : "") +
+         (e.without.empty() ? "" : " without " + e.without);
+}
+
+Entry prepare(const std::string& path, const std::string& target, bool strict,
+              const std::string& without, const Options& o, const Globals& globals) {
   Device device = device_of(target);
-  Entry e{.path = path, .target = target, .strict = strict};
+  Entry e{.path = path, .target = target, .strict = strict, .without = without};
   GivenInputs given(o.inputs, {});
   auto phase = [&](const char* name, const std::function<void()>& work) {
     globals.monitor.tell({name});
@@ -112,14 +121,22 @@ Entry prepare(const std::string& path, const std::string& target, bool strict, c
   };
   e.compile_s = milliseconds_of([&] {
                   Graph better;
+                  std::optional<Graph> without_search;  // for the race
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   auto how = o.how.options(globals);
+                  if (!without.empty())
+                    std::ranges::move(split(without, ','), std::back_inserter(how.disable));
                   if (how.accuracy == 0 && !strict) how.accuracy = OptimizeOptions().accuracy;
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
-                  phase("simplify", [&] { better = optimized(e.graph, how); });
+                  phase("optimize", [&] { better = optimized(e.graph, how); });
+                  if (o.tune && how.level > 1) {
+                    how.level = 1;
+                    without_search = optimized(e.graph, how);
+                    if (*without_search == better) without_search.reset();
+                  }
                   require_memory(e.graph);
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, std::move(better), o, globals);
+                  compile_for(device, e, std::move(better), std::move(without_search), o, globals);
                 }) /
                 1e3;
   tell_fallbacks(e.report, globals, path + ": ");
@@ -138,7 +155,7 @@ double peak_memory_bytes() {
 
 struct StepTime {
   std::string label, how;
-  double ms, share;
+  double ms, estimate_ms, share;
   double of_flops, of_bandwidth;  // that this machine has; kernels may need less than plain sums do
 };
 
@@ -169,8 +186,8 @@ std::vector<StepTime> step_times(const Entry& e) {
   for (size_t s = 0; s < seconds.size(); ++s) {
     const Step& step = e.program->program().steps[s];
     auto [operations, bytes] = work_of(e.program->program(), step);
-    times.push_back({step.label, step.how, seconds[s] * 1e3, seconds[s] / all,
-                     operations / (seconds[s] * rates.flops * threads),
+    times.push_back({step.label, step.how, seconds[s] * 1e3, step.estimate_s * 1e3,
+                     seconds[s] / all, operations / (seconds[s] * rates.flops * threads),
                      bytes / (seconds[s] * rates.bytes * threads)});
   }
   std::stable_sort(times.begin(), times.end(),
@@ -189,6 +206,7 @@ Json facts_of(const Entry& e) {
   j["path"] = e.path;
   j["target"] = e.target;
   j["strict"] = e.strict;
+  j["without"] = e.without;
   j["median_ms"] = e.timing.median_ms();
   j["p10_ms"] = e.timing.quantile_ms(0.1);
   j["p90_ms"] = e.timing.quantile_ms(0.9);
@@ -238,6 +256,7 @@ Json steps_json(const std::vector<StepTime>& times) {
     j["label"] = t.label;
     j["kernel"] = t.how;
     j["ms"] = t.ms;
+    j["estimate_ms"] = t.estimate_ms;
     j["share"] = t.share;
     j["share_of_flops"] = t.of_flops;
     j["share_of_bandwidth"] = t.of_bandwidth;
@@ -265,7 +284,7 @@ std::string error_text(const Accuracy& a) {
 
 void print_table(const std::vector<Entry>& entries, const Entry* against) {
   size_t width = 5;
-  for (const Entry& e : entries) width = std::max(width, e.path.size() + (e.strict ? 9 : 0));
+  for (const Entry& e : entries) width = std::max(width, title(e).size());
   auto row = [&](const std::string& path, const std::vector<std::string>& cells) {
     std::cout << std::left << std::setw(static_cast<int>(width)) << path << std::right;
     for (const auto& c : cells) std::cout << std::setw(11) << c;
@@ -283,7 +302,7 @@ void print_table(const std::vector<Entry>& entries, const Entry* against) {
                                       str(t.ms.size()),
                                       error_text(e.accuracy)};
     if (against) cells.push_back(fixed(against->timing.median_ms() / t.median_ms(), 2) + "x");
-    row(e.path + (e.strict ? " (strict)" : ""), cells);
+    row(title(e), cells);
   }
   for (const Entry& e : entries) {
     if (!e.accuracy.known) std::cout << e.path << ": not checked: " << e.accuracy.reason << '\n';
@@ -311,6 +330,20 @@ void print_price_of_strictness(const std::vector<Entry>& entries) {
     double strict = entries[i].timing.median_ms(), free = entries[i + 1].timing.median_ms();
     std::cout << entries[i].path << ": strict kernels take " << ms_text(strict) << " ms, others "
               << ms_text(free) << " ms: strictness costs " << fixed(strict / free, 2) << "x\n";
+  }
+}
+
+// What was left out stands behind the whole.
+void print_gains(const std::vector<Entry>& entries) {
+  const Entry* whole = nullptr;
+  for (const Entry& e : entries) {
+    if (e.without.empty()) {
+      // Of a strict one and its twin, the first.
+      if (!whole || whole->path != e.path || whole->target != e.target) whole = &e;
+    } else {
+      std::cout << e.path << ": " << e.without << " gains "
+                << fixed(e.timing.median_ms() / whole->timing.median_ms(), 2) << "x\n";
+    }
   }
 }
 
@@ -360,12 +393,12 @@ void print_steps(const Entry& e, const std::vector<StepTime>& times) {
   std::cout
       << "steps of " << e.path
       << "; of the FMA peak by the operations of plain sums, of what plain loops move by bytes\n"
-         "         ms   share   FMA  bytes  what\n";
+         "         ms   estimate   share   FMA  bytes  what\n";
   for (const StepTime& t : times)
-    std::cout << std::setw(11) << ms_text(t.ms) << std::setw(7) << fixed(t.share * 100, 1) << '%'
-              << std::setw(5) << fixed(t.of_flops * 100, 0) << '%' << std::setw(6)
-              << fixed(t.of_bandwidth * 100, 0) << "%  " << printable(t.label)
-              << (t.how.empty() ? "" : ": ") << t.how << '\n';
+    std::cout << std::setw(11) << ms_text(t.ms) << std::setw(11) << ms_text(t.estimate_ms)
+              << std::setw(7) << fixed(t.share * 100, 1) << '%' << std::setw(5)
+              << fixed(t.of_flops * 100, 0) << '%' << std::setw(6) << fixed(t.of_bandwidth * 100, 0)
+              << "%  " << printable(t.label) << (t.how.empty() ? "" : ": ") << t.how << '\n';
 }
 
 void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {
@@ -378,18 +411,22 @@ void measure_all(std::vector<Entry>& entries, const MeasureOptions& options) {
 int bench(const Options& o, const Globals& globals) {
   std::vector<std::string> paths = o.models;
   if (!o.against.empty()) paths.insert(paths.begin(), o.against);
+  for (const std::string& without : o.without) demand_known(split(without, ','), "--without");
   std::vector<Entry> entries;
   bool strict = o.how.accuracy == "strict";
   for (const auto& path : paths) {
     for (const auto& target : o.targets) {
-      entries.push_back(prepare(path, target, strict, o, globals));
+      entries.push_back(prepare(path, target, strict, "", o, globals));
       // What strictness costs is measured in the same run.
       if (strict && !o.serve && device_of(target) == Device::cpu)
-        entries.push_back(prepare(path, target, false, o, globals));
+        entries.push_back(prepare(path, target, false, "", o, globals));
+      for (const std::string& without : o.without)
+        entries.push_back(prepare(path, target, strict, without, o, globals));
     }
   }
   if (o.serve && entries.size() != 1) throw UsageError{"--serve takes one model and one target"};
-  if (o.serve) return serve(entries[0].graph, entries[0].run, entries[0].compile_s);
+  if (o.serve)
+    return serve(entries[0].graph, {entries[0].timed, entries[0].run}, entries[0].compile_s);
 
   Interruption interruption;
   MeasureOptions how = o.measure;
@@ -420,6 +457,7 @@ int bench(const Options& o, const Globals& globals) {
     print_plans(entries);
     print_rankings(entries, o.candidates > 0);
     print_price_of_strictness(entries);
+    print_gains(entries);
   }
   for (const Entry& e : entries) {
     Json& j = facts["models"].push(facts_of(e));
@@ -453,6 +491,11 @@ Verb bench_verb(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->capture_default_str();
   c->add_option("--against", o->against, "one more model, with which the others are compared");
+  c->add_option("--without", o->without,
+                "time each model once more without these rules and passes (a list of globs: "
+                "search, mutate, ...), to see what they gain")
+      ->type_name("GLOB,...")
+      ->allow_extra_args(false);
   c->add_option("--runs", o->measure.runs, "timed runs of each (0: as many as fit into --seconds)")
       ->check(CLI::Range(0, 1000000));
   c->add_option("--seconds", o->measure.seconds, "time for each")

@@ -1,5 +1,5 @@
-// emend cache stats|export|import|clear: what Emend keeps between runs. Compiled kernels serve this
-// machine alone; prices also travel, as JSON lines.
+// emend cache stats|export|import|clear: what Emend keeps between runs. Compiled kernels and what
+// searches found serve this machine alone; prices also travel, as JSON lines.
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -8,6 +8,8 @@
 
 #include "base/atomic_file.h"
 #include "pipeline/compile.h"
+#include "pipeline/kept_mutants.h"
+#include "pipeline/kept_searches.h"
 #include "run/kernel_cache.h"
 #include "verb.h"
 
@@ -78,6 +80,8 @@ int stats(const Globals& globals) {
   if (fs::exists(folder, none) && !is_private_folder(folder))
     rows[0].note =
         "not used: the folder must be its owner's alone (chmod 700 " + folder.string() + ")";
+  rows.push_back({"searches", KeptSearches(default_search_folder()).use()});
+  rows.push_back({"mutants", KeptMutants(default_search_folder()).use()});
   rows.push_back(price_row());
   if (globals.json != "-") std::cout << "in " << cache_folder().string() << '\n';
   tell(rows, globals, json_of(rows));
@@ -100,6 +104,8 @@ void forget_machines() {
 int clear(const Globals& globals) {
   forget_machines();
   std::vector<Row> rows = rows_of(clear_kernel_cache(kernel_folder()));
+  rows.push_back({"searches", KeptSearches(default_search_folder()).clear()});
+  rows.push_back({"mutants", KeptMutants(default_search_folder()).clear()});
   rows.push_back(price_row());
   if (rows.back().use.count) PriceList(default_price_list()).clear();
   if (globals.json != "-") std::cout << "removed from " << cache_folder().string() << '\n';

@@ -11,13 +11,14 @@ inline Device device_of(const std::string& target) {
   throw UsageError{str("--target ", target, ": there are interp and cpu")};
 }
 
-inline void add_memory_option(CLI::App& command, double& factor) {
+inline void add_memory_option(CLI::App& command, std::optional<double>& factor) {
   command
-      .add_option("--memory", factor,
-                  "weights as kernels want them stored may take this times those of the model")
+      .add_option(
+          "--memory", factor,
+          str("weights as kernels want them stored may take this times those of the model (",
+              kUsualMemory, ", or ", kSmallMemory >> 20, " MiB if that is more)"))
       ->check(CLI::Range(1.0, 1e6))
-      ->type_name("FACTOR")
-      ->capture_default_str();
+      ->type_name("FACTOR");
 }
 
 }  // namespace emend

@@ -18,7 +18,7 @@ namespace {
 struct Options {
   std::string in;
   std::vector<std::string> shapes;
-  HowOptions how{.level = 2};
+  HowOptions how;
 };
 
 // A rule by the name that a report gives; what is no rule (a pass) explains itself.
@@ -30,7 +30,7 @@ void print_rule(const std::string& name, const std::string& times) {
 void print_trail(const ImproveReport& r) {
   std::cout << "search: " << r.saturated.nodes << " e-nodes in " << r.saturated.classes
             << " classes after " << r.saturated.rounds << " rounds, stopped by "
-            << to_text(r.saturated.stopped) << '\n';
+            << to_text(r.saturated.stopped) << (r.recalled ? ", at an earlier start" : "") << '\n';
   std::cout << "the result rests on " << r.trail.size() << " firings, in this order\n";
   std::set<std::string> told;
   size_t i = 0;

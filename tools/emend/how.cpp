@@ -1,7 +1,10 @@
 #include "how.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+
+#include "base/text.h"
 
 namespace emend {
 namespace {
@@ -16,10 +19,50 @@ double accuracy_named(const std::string& text) {
   return accuracy;
 }
 
+// Everything that can be switched.
+std::vector<std::string> switches() {
+  std::vector<std::string> names(std::begin(kPasses), std::end(kPasses));
+  for (const Rule& r : all_rules()) names.push_back(r.name);
+  for (const Mutation& m : all_mutations()) names.push_back(m.rule.name);
+  return names;
+}
+
+// How many letters must be put in, taken out or changed.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
 }  // namespace
 
+void demand_known(const std::vector<std::string>& globs, const char* option) {
+  if (globs.empty()) return;
+  std::vector<std::string> names = switches();
+  for (const std::string& glob : globs) {
+    if (std::ranges::any_of(names, [&](const std::string& n) { return glob_match(glob, n); }))
+      continue;
+    std::ranges::stable_sort(names, {}, [&](const std::string& n) { return distance(glob, n); });
+    throw UsageError{str(option, " ", glob, ": no rule, mutation or pass is called so; near are ",
+                         names[0], ", ", names[1], " and ", names[2],
+                         " ('emend rules list' prints them)")};
+  }
+}
+
 OptimizeOptions HowOptions::options(const Globals& globals) const {
-  OptimizeOptions how{.level = level, .enable = enable, .disable = disable};
+  demand_known(enable, "--enable");
+  demand_known(disable, "--disable");
+  OptimizeOptions how{.enable = enable, .disable = disable};
+  if (level) how.level = *level;
+  how.keeping = {default_search_folder(), search_again};
   if (!accuracy.empty()) how.accuracy = accuracy_named(accuracy);
   how.seed = globals.seed + 1;
   how.monitor = globals.monitor;
@@ -27,13 +70,20 @@ OptimizeOptions HowOptions::options(const Globals& globals) const {
 }
 
 void add_how_options(CLI::App& command, HowOptions& how) {
-  command.add_option("-O", how.level, "how hard to try: 0 changes nothing, 1 cleans, 2 searches")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str();
   command
-      .add_option("--enable", how.enable, "rules and passes to keep although --disable names them")
+      .add_option("-O", how.level,
+                  str("how hard to try: 0 changes nothing, 1 cleans, 2 searches, too, 3 searches "
+                      "longer, with mutants that no table names (",
+                      OptimizeOptions().level, ")"))
+      ->check(CLI::Range(0, 3));
+  command.add_flag("--search-again", how.search_again,
+                   "search although the result of an earlier search is kept");
+  command
+      .add_option("--enable", how.enable,
+                  "rules, mutations and passes to keep although --disable names them")
       ->type_name("GLOB");
-  command.add_option("--disable", how.disable, "rules and passes to leave out")->type_name("GLOB");
+  command.add_option("--disable", how.disable, "rules, mutations and passes to leave out")
+      ->type_name("GLOB");
   command
       .add_option("--accuracy", how.accuracy,
                   "largest error relative to an output's largest value, or strict: the same bits "

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "equiv/region.h"
+#include "ir/bytes.h"
 #include "ops/onnx_row.h"
 #include "ops/table.h"
 #include "text/text.h"
@@ -46,12 +47,6 @@ std::string label(const Node& n) {
   if (op_def(n).kind != Kind::opaque) return op_def(n).name;
   auto node = n.attrs.as<OnnxNode>();
   return str("onnx ", node.domain.empty() ? "" : node.domain + ".", node.type);
-}
-
-double bytes_of(const Type& t) {
-  if (!t.is_tensor() || t.dtype == DType::string) return 0;
-  return static_cast<double>(
-      storage_bytes(t.dtype, static_cast<uint64_t>(count(t.shape))).value_or(0));
 }
 
 int inspect(const Options& o, const Globals& globals) {

@@ -7,6 +7,7 @@
 namespace emend {
 namespace {
 
+constexpr int kHeard[] = {SIGINT, SIGTERM};
 std::atomic<bool> g_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -30,11 +31,11 @@ Interruption::Interruption() {
   action.sa_handler = on_interrupt;
   // Reading and writing go on; a second one is heard even while the note of the first is stuck.
   action.sa_flags = SA_RESTART | SA_NODEFER;
-  sigaction(SIGINT, &action, &before_);
+  for (size_t i = 0; i < before_.size(); ++i) sigaction(kHeard[i], &action, &before_[i]);
 }
 
 Interruption::~Interruption() {
-  sigaction(SIGINT, &before_, nullptr);
+  for (size_t i = 0; i < before_.size(); ++i) sigaction(kHeard[i], &before_[i], nullptr);
 }
 
 const std::atomic<bool>* Interruption::flag() const {

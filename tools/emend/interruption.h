@@ -1,9 +1,11 @@
-// Ctrl-C while something is searched: the first one asks for the best so far, the second ends the
-// process on the spot. Only for as long as the object lives; there is at most one.
+// Ctrl-C or a polite kill (timeout, a supervisor) while something is searched: the first one asks
+// for the best so far, the second ends the process on the spot. Only for as long as the object
+// lives; there is at most one.
 #pragma once
 
 #include <signal.h>
 
+#include <array>
 #include <atomic>
 
 namespace emend {
@@ -19,7 +21,7 @@ class Interruption {
   bool requested() const { return flag()->load(); }
 
  private:
-  struct sigaction before_;
+  std::array<struct sigaction, 2> before_;  // of SIGINT, SIGTERM
 };
 
 }  // namespace emend

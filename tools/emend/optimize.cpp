@@ -1,18 +1,22 @@
 // emend optimize IN OUT: reads a model, improves it, compares, writes it, and says what changed.
 #include "pipeline/optimize.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "export/onnx.h"
 #include "how.h"
 #include "interruption.h"
 #include "onnx/read.h"
+#include "pipeline/compile.h"
 #include "text/text.h"
 #include "verb.h"
 
@@ -24,7 +28,7 @@ struct Options {
   std::vector<std::string> shapes;
   HowOptions how;
   int64_t target_opset = 0;
-  std::string dump_dir;
+  std::string dump_dir, target = "cpu";
   bool strict = false;
 };
 
@@ -53,15 +57,39 @@ Sizes sizes_of(const onnx::Model& file, const Graph& g) {
   return s;
 }
 
+void print_mutants(const MutateReport& r) {
+  if (r.mutants.empty()) return;
+  struct Count {
+    int tried = 0, equal = 0, corrected = 0;
+  };
+  std::map<std::string, Count> counts;
+  for (const auto& m : r.mutants) {
+    Count& c = counts[m.mutation];
+    ++c.tried;
+    c.equal += m.outcome == MutateReport::Mutant::Outcome::equal;
+    c.corrected += m.outcome == MutateReport::Mutant::Outcome::corrected;
+  }
+  std::cout << "mutants: " << r.mutants.size() << " tried in " << std::setprecision(3)
+            << 1e3 * r.seconds << " ms, of which " << 1e3 * r.pricing_seconds
+            << " ms asked for prices; " << r.proofs << " proofs, " << r.known << " known\n  "
+            << std::left << std::setw(34) << "mutation" << std::right << std::setw(10) << "tried"
+            << std::setw(10) << "equal" << std::setw(10) << "corrected" << '\n';
+  for (const auto& [name, c] : counts)
+    std::cout << "  " << std::left << std::setw(34) << name << std::right << std::setw(10)
+              << c.tried << std::setw(10) << c.equal << std::setw(10) << c.corrected << '\n';
+}
+
 void print_search(const ImproveReport& r) {
   std::cout << "search: " << r.saturated.nodes << " e-nodes in " << r.saturated.classes
             << " classes, " << r.saturated.rounds << " rounds, stopped by "
-            << to_text(r.saturated.stopped) << "; " << r.priced_s.size() << " extractions priced\n";
+            << to_text(r.saturated.stopped) << "; " << r.priced_s.size() << " extractions priced"
+            << (r.recalled ? "; kept from an earlier start" : "") << '\n';
   for (const auto& f : r.saturated.fired) {
     if (f.times == 0) continue;
     std::cout << "  " << std::left << std::setw(34) << f.rule << std::right << std::setw(10)
               << f.times << '\n';
   }
+  print_mutants(r.mutated);
   std::map<std::string, int> steps;
   for (const std::string& rule : r.trail) ++steps[rule];
   std::cout << "the result rests on " << r.trail.size() << " of these firings\n";
@@ -70,6 +98,14 @@ void print_search(const ImproveReport& r) {
               << '\n';
   std::cout << "price of one run, estimated: " << 1e3 * r.before_s << " ms before, "
             << 1e3 * r.after_s << " ms after\n";
+}
+
+void print_elsewhere(const RuntimeReport& there) {
+  for (const std::string& form : there.forms) std::cout << "written in the form " << form << '\n';
+  std::cout << "measured in " << there.runtime << ": " << 1e3 * there.before_s << " ms before, "
+            << 1e3 * there.after_s << " ms after"
+            << (there.kept_input ? " (nothing was faster: the input is kept)" : "") << "; "
+            << there.measured << " times measured, " << there.known << " known\n";
 }
 
 void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& report) {
@@ -90,7 +126,23 @@ void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& 
               << f.times << '\n';
   if (report.simplified.fired.empty()) std::cout << "  none\n";
   if (report.improved) print_search(*report.improved);
+  if (report.elsewhere) print_elsewhere(*report.elsewhere);
   std::cout << "checked against the input: " << printable(report.checked.reason) << '\n';
+}
+
+Json json_of(const MutateReport::Mutant& m) {
+  Json j = Json::object();
+  j["mutation"] = m.mutation;
+  j["site"] = m.site;
+  j["parameters"] = m.parameters;
+  j["outcome"] = std::string(to_text(m.outcome));
+  j["agreement"] = m.share;
+  j["patches"] = m.patches;
+  j["repaired"] = m.repaired;
+  j["method"] = m.method;
+  j["kernels_us"] = m.seconds > 0 ? Json(1e6 * m.seconds) : Json();
+  j["reason"] = m.reason;
+  return j;
 }
 
 Json operators_json(const Sizes& s) {
@@ -99,12 +151,12 @@ Json operators_json(const Sizes& s) {
   return j;
 }
 
-Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
+Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& after,
               const OptimizeReport& report) {
   Json j = Json::object();
   j["schema"] = 1;
   j["path"] = o.in;
-  j["level"] = o.how.level;
+  j["level"] = level;
   j["phases_ms"] = Json::object();
   for (const auto& [name, ms] : report.phases_ms) j["phases_ms"][name] = ms;
   j["nodes_before"] = before.nodes;
@@ -113,13 +165,24 @@ Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
   j["operators_after"] = operators_json(after);
   j["parameter_bytes_before"] = before.parameter_bytes;
   j["parameter_bytes_after"] = after.parameter_bytes;
-  // The names are fixed; what no stage finds out yet is null.
-  for (const char* later : {"measured_before_ms", "measured_after_ms"}) j[later] = Json();
+  const auto& there = report.elsewhere;
+  j["target"] = o.target;
+  j["runtime"] = there ? Json(there->runtime) : Json();
+  j["measured_before_ms"] = there ? Json(1e3 * there->before_s) : Json();
+  j["measured_after_ms"] = there ? Json(1e3 * there->after_s) : Json();
+  j["prices_measured"] = there ? Json(there->measured) : Json();
+  j["prices_known"] = there ? Json(there->known) : Json();
+  j["forms"] = Json::array();
+  if (there) {
+    for (const std::string& form : there->forms) j["forms"].push(form);
+  }
+  j["kept_input"] = there ? Json(there->kept_input) : Json();
   const auto& search = report.improved;
   j["cost_before"] = search ? Json(1e3 * search->before_s) : Json();
   j["cost_after"] = search ? Json(1e3 * search->after_s) : Json();
   j["enodes"] = search ? Json(static_cast<int64_t>(search->saturated.nodes)) : Json();
   j["iterations"] = search ? Json(static_cast<int64_t>(search->saturated.rounds)) : Json();
+  j["search_recalled"] = search ? Json(search->recalled) : Json();
   j["fired"] = Json::array();
   auto fired = [&](const std::string& rule, int64_t times) {
     Json entry = Json::object();
@@ -132,6 +195,14 @@ Json facts_of(const Options& o, const Sizes& before, const Sizes& after,
     for (const auto& f : search->saturated.fired) {
       if (f.times) fired(f.rule, static_cast<int64_t>(f.times));
     }
+  }
+  j["mutate_ms"] = search ? Json(1e3 * search->mutated.seconds) : Json();
+  j["mutate_pricing_ms"] = search ? Json(1e3 * search->mutated.pricing_seconds) : Json();
+  j["mutants_proven"] = search ? Json(search->mutated.proofs) : Json();
+  j["mutants_known"] = search ? Json(search->mutated.known) : Json();
+  j["mutants"] = Json::array();
+  if (search) {
+    for (const auto& m : search->mutated.mutants) j["mutants"].push(json_of(m));
   }
   j["trail"] = Json::array();
   if (search) {
@@ -173,17 +244,67 @@ class Dumps {
   int next_ = 1;
 };
 
-// How the program looks at other sizes decides which dimensions stay symbolic. An interrupted
-// search gives every size as many rounds as the model's own had.
+// How the program looks at other sizes decides which dimensions stay symbolic. Cleaning that was
+// interrupted gives every size as many rounds as the model's own had; a search that was is not made
+// again for them.
 AtSizes optimized_at_sizes(const OnnxFile& source, const ImportOptions& import, OptimizeOptions how,
                            const OptimizeReport& report) {
-  how.monitor = {};
   if (report.simplified.stop_reason == "interrupted") how.rounds = report.simplified.rounds;
+  if (report.elsewhere && report.elsewhere->kept_input) how.level = 0;
+  if (how.monitor.stop_requested()) how.level = std::min(how.level, 1);
+  how.monitor = {};
+  how.dump = nullptr;
   return [&source, import, how](const std::map<std::string, int64_t>& sizes) {
     ImportOptions other = import;
     for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
     return optimized(source.import(other).graph, how);
   };
+}
+
+std::shared_ptr<OtherRuntime> runtime_of(const Options& o, const ModelInfo& info,
+                                         const Globals& globals, const Monitor& monitor) {
+  OtherRuntimeOptions there{.name = o.target,
+                            .threads = globals.threads,
+                            .prices = std::make_shared<PriceList>(default_price_list()),
+                            .ir_version = info.ir_version,
+                            .opsets = info.opsets,
+                            .monitor = monitor};
+  if (o.target_opset > 0) there.opsets[""] = o.target_opset;
+  const char* patience = std::getenv("EMEND_RUNTIME_TIMEOUT");
+  if (patience && std::atof(patience) > 0) there.patience_s = std::atof(patience);
+  return std::make_shared<OtherRuntime>(std::move(there));
+}
+
+// What is written, and how it came to be.
+struct Result {
+  Model model;
+  OptimizeReport report;
+  ExportOptions writing;
+  int level;
+};
+
+Result result_of(const OnnxFile& source, const ImportOptions& import, const Model& model,
+                 const OptimizeOptions& how, int64_t target_opset) {
+  Result r{.level = how.level};
+  r.model = optimize(model, how, &r.report);
+  r.writing = {.target_opset = target_opset,
+               .at_sizes = optimized_at_sizes(source, import, how, r.report)};
+  return r;
+}
+
+// A search finds what is best at one size: where that costs the file a dimension that it would keep
+// open without, and nobody asked for the search, it is left out.
+std::optional<Result> for_more_sizes(const Result& searched, const OnnxFile& source,
+                                     const ImportOptions& import, const Model& model,
+                                     OptimizeOptions how) {
+  if (model.info.specialised.empty() || !searched.report.improved) return std::nullopt;
+  size_t lost = export_onnx(searched.model, searched.writing).notes.size();
+  if (lost == 0) return std::nullopt;
+  how.level = 1;
+  how.dump = nullptr;
+  Result cleaned = result_of(source, import, model, how, searched.writing.target_opset);
+  if (export_onnx(cleaned.model, cleaned.writing).notes.size() >= lost) return std::nullopt;
+  return cleaned;
 }
 
 int run(const Options& o, const Globals& globals) {
@@ -201,12 +322,16 @@ int run(const Options& o, const Globals& globals) {
   double import_ms = milliseconds_since(start);
   dumps.write("import", model.graph);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
-  OptimizeReport report;
-  Model better = optimize(model, how, &report);
+  if (o.target != "cpu") how.runtime = runtime_of(o, model.info, globals, how.monitor);
+  Result result = result_of(source, import, model, how, o.target_opset);
+  if (!o.how.level) {
+    if (auto open = for_more_sizes(result, source, import, model, how)) {
+      result = std::move(*open);
+      globals.say("the search was left out: its result would fix a dimension (-O2 takes it)");
+    }
+  }
+  auto& [better, report, writing, level] = result;
   report.phases_ms.insert(report.phases_ms.begin(), {"import", import_ms});
-
-  ExportOptions writing{.target_opset = o.target_opset,
-                        .at_sizes = optimized_at_sizes(source, import, how, report)};
   bool wrong = report.checked.kind == Checked::Kind::failed;
   globals.monitor.tell({"export"});
   start = std::chrono::steady_clock::now();
@@ -219,7 +344,7 @@ int run(const Options& o, const Globals& globals) {
 
   onnx::Model file = onnx::read_model(o.in, onnx::External::kLeave);
   Sizes before = sizes_of(file, model.graph), after = sizes_of(exported.file, better.graph);
-  globals.report(facts_of(o, before, after, report));
+  globals.report(facts_of(o, level, before, after, report));
   if (globals.json != "-") print_table(before, after, report);
   if (wrong) {
     globals.say("FAILED: the result differs from the input; nothing was written");
@@ -229,7 +354,9 @@ int run(const Options& o, const Globals& globals) {
     globals.say("interrupted: this is the best result so far");
     return kInterrupted;
   }
-  bool gained = after.nodes < before.nodes || after.parameter_bytes < before.parameter_bytes;
+  const auto& search = report.improved;
+  bool gained = after.nodes < before.nodes || after.parameter_bytes < before.parameter_bytes ||
+                (search && search->after_s < search->before_s);
   if (o.strict && !gained) {
     globals.say("nothing was gained");
     return kNothingGained;
@@ -245,6 +372,11 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   c->add_option("IN", o->in, "the model")->required();
   c->add_option("OUT", o->out, "where to write the result");
   add_how_options(*c, o->how);
+  c->add_option("--target", o->target,
+                "whose kernels price the result: cpu (ours), or onnxruntime or openvino, measured "
+                "there by a helper process: the file is faster there, or the input")
+      ->check(CLI::IsMember({"cpu", "onnxruntime", "openvino"}))
+      ->capture_default_str();
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
   c->add_option("--dump-dir", o->dump_dir, "write the program after each stage here, as text")
       ->type_name("DIR");

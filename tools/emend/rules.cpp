@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "mutate/mutation.h"
 #include "rules/check.h"
 #include "rules_synthesize.h"
 #include "verb.h"
@@ -14,12 +15,20 @@ struct Options {
   SynthesizeVerbOptions synthesize;
 };
 
-std::vector<const Rule*> rules_named(const Options& o) {
+std::vector<const Mutation*> mutations_named(const Options& o) {
+  std::vector<const Mutation*> out;
+  for (const Mutation& m : all_mutations())
+    if (glob_match(o.name, m.rule.name) && glob_match(o.theme, m.rule.theme)) out.push_back(&m);
+  return out;
+}
+
+// Mutations are looked at beside them, where something is only shown.
+std::vector<const Rule*> rules_named(const Options& o, bool or_mutations = false) {
   std::vector<const Rule*> out;
   for (const Rule& r : all_rules()) {
     if (glob_match(o.name, r.name) && glob_match(o.theme, r.theme)) out.push_back(&r);
   }
-  if (out.empty()) {
+  if (out.empty() && !(or_mutations && !mutations_named(o).empty())) {
     std::string of_theme = o.theme == "*" ? "" : " of theme " + o.theme;
     throw UsageError{
         str("no rule", of_theme, " is called ", o.name, "; 'emend rules list' prints them")};
@@ -43,6 +52,24 @@ Json facts_of(const Rule& r) {
   j["use"] = to_text(r.use);
   j["both"] = r.both;
   j["numerics"] = to_text(r.numerics);
+  return j;
+}
+
+// What a mutation leaves open, as its parameters say it.
+std::string parameters_of(const Mutation& m) {
+  std::string out;
+  auto name = [&](int v) {
+    return std::string(out.empty() ? "" : ", ") + m.rule.variables.names[static_cast<size_t>(v)];
+  };
+  for (const Mutation::Choice& c : m.choices)
+    out += name(c.variable) + " in " + to_text(c.values, m.rule.variables);
+  if (m.solved >= 0) out += name(m.solved) + str(" solved for, up to ", m.most);
+  return out;
+}
+
+Json facts_of(const Mutation& m) {
+  Json j = facts_of(m.rule);
+  j["parameters"] = parameters_of(m);
   return j;
 }
 
@@ -81,13 +108,27 @@ int list(const Options& o, const Globals& globals) {
   facts["schema"] = 1;
   facts["rules"] = Json::array();
   std::string theme;
-  for (const Rule* r : rules_named(o)) {
+  facts["mutations"] = Json::array();
+  for (const Rule* r : rules_named(o, true)) {
     facts["rules"].push(facts_of(*r));
     if (globals.json == "-") continue;
     if (r->theme != theme) std::cout << (theme.empty() ? "" : "\n") << r->theme << '\n';
     theme = r->theme;
     std::cout << "  " << padded(r->name, 28) << padded(std::string(to_text(r->use)), 8)
               << (r->numerics == Numerics::exact ? "" : "~ ") << to_text(*r) << '\n';
+  }
+  bool first = true;
+  for (const Mutation* m : mutations_named(o)) {
+    facts["mutations"].push(facts_of(*m));
+    if (globals.json == "-") continue;
+    if (first) {
+      std::cout << (theme.empty() ? "" : "\n")
+                << "mutation (equal somewhere; where, is proven for every mutant)\n";
+    }
+    first = false;
+    const std::string open = parameters_of(*m);
+    std::cout << "  " << padded(m->rule.name, 28) << padded("search", 8) << "~ " << to_text(m->rule)
+              << (open.empty() ? "" : "; " + open) << '\n';
   }
   globals.report(facts);
   return kOk;
@@ -106,7 +147,16 @@ int show(const Options& o, const Globals& globals) {
   Json facts = Json::object();
   facts["schema"] = 1;
   facts["rules"] = Json::array();
-  for (const Rule* r : rules_named(o)) {
+  facts["mutations"] = Json::array();
+  for (const Mutation* m : mutations_named(o)) {
+    facts["mutations"].push(facts_of(*m));
+    if (globals.json == "-") continue;
+    print(m->rule);
+    if (std::string open = parameters_of(*m); !open.empty())
+      std::cout << "  parameters: " << open << '\n';
+    std::cout << "  every mutant is proven, or repaired, before it is used\n";
+  }
+  for (const Rule* r : rules_named(o, true)) {
     Json& j = facts["rules"].push(facts_of(*r));
     j["checks"] = Json::array();
     if (globals.json != "-") print(*r);

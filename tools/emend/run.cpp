@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "fallbacks.h"
+#include "how.h"
 #include "pipeline/memory_limit.h"
 #include "values.h"
 #include "verb.h"
@@ -16,7 +17,8 @@ struct Options {
   std::string model, target = "interp", data, save;
   InputOptions inputs;
   std::optional<uint64_t> random;
-  double memory = CompileFlowOptions().memory;
+  std::optional<double> memory;
+  HowOptions how;
 };
 
 int run(const Options& o, const Globals& globals) {
@@ -27,9 +29,21 @@ int run(const Options& o, const Globals& globals) {
   Model model = import_onnx(o.model, given.import);
   for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   require_memory(model.graph);
+  std::vector<Value> values = given.values(model.graph, o.random);
+  CompileFlowOptions options;
+  options.memory = o.memory;
+  options.cpu.compile.monitor = globals.monitor;
+  Graph program = model.graph;
+  if (device == Device::cpu) {
+    OptimizeOptions how = o.how.options(globals);
+    how.fold_moves_below = kFoldMovesBelow;
+    program = optimized(program, how);
+    options.accuracy = how.accuracy;
+  } else if (o.how.level) {
+    throw UsageError{"-O: the reference runs a model as it is (--target cpu)"};
+  }
   CompileReport report;
-  auto outputs = run_once(model.graph, given.values(model.graph, o.random), device, globals.monitor,
-                          &report, o.memory);
+  auto outputs = run_once(std::move(program), values, device, options, &report);
   tell_fallbacks(report, globals);
   globals.finish_progress();
 
@@ -71,6 +85,7 @@ Verb run_verb(CLI::App& app, const Globals& globals) {
   c->add_option("--data", o->data, "an ONNX test_data_set: its inputs are fed, outputs compared");
   c->add_option("--random", o->random, "random values for the other inputs, from this seed");
   add_memory_option(*c, o->memory);
+  add_how_options(*c, o->how);
   c->add_option("--save", o->save, "write each output to NAME.npy in this folder");
   return {c, [o, &globals] { return run(*o, globals); }};
 }

@@ -14,6 +14,13 @@
 
 namespace emend {
 
-int serve(const Graph& g, const std::function<std::vector<Value>()>& run, double compile_s);
+// One model's runs: timed ones write where the ones before have written, as those of the other
+// runtimes do.
+struct ServedRuns {
+  std::function<void()> timed;
+  std::function<std::vector<Value>()> outputs;
+};
+
+int serve(const Graph& g, const ServedRuns& runs, double compile_s);
 
 }  // namespace emend

@@ -121,7 +121,11 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   Graph group = laid_out(wanted.group, wanted.layouts);
   auto c = contraction_in(group);
   if (!c || c->depth < 4) return {};
-  std::vector<Candidate> all, fewer;
+  struct Choice {
+    ContractConfig config;
+    double seconds;
+  };
+  std::vector<Choice> all, fewer;
   int64_t width = target.vector_bytes / 4;
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   auto can_pack = [&](const Side& s) {
@@ -130,15 +134,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   auto offer = [&](const ContractConfig& config, bool panels_ahead, bool rows_ahead) {
     ContractPlan plan = contract_plan(*c, config, panels_ahead, rows_ahead, target);
     auto seconds = cut_into_tasks(plan, *c, target);
-    if (!seconds) return;
-    (config.strassen ? fewer : all)
-        .push_back({.kernel = "contract",
-                    .config = to_attrs(plan.config),
-                    .layouts = wanted.layouts,
-                    .estimate_s = *seconds,
-                    .packing = {},
-                    .growth = 0,
-                    .error = config.strassen ? strassen_error(c->depth) : 0});
+    if (seconds) (config.strassen ? fewer : all).push_back({plan.config, *seconds});
   };
   const bool first_ahead = can_pack(c->first), second_ahead = can_pack(c->second);
   for (bool swapped : {false, true}) {
@@ -160,17 +156,23 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
       }
     }
   }
-  auto keep_best = [](std::vector<Candidate>& some, size_t most) {
-    std::ranges::stable_sort(some, {}, &Candidate::estimate_s);
+  auto keep_best = [](std::vector<Choice>& some, size_t most) {
+    std::ranges::stable_sort(some, {}, &Choice::seconds);
     if (some.size() > most) some.resize(most);
   };
   keep_best(all, 8 * wanted.wide);
   keep_best(fewer, 4 * wanted.wide);
   std::ranges::move(fewer, std::back_inserter(all));
   keep_best(all, all.size());
-  // Graphs only for those that are left.
-  for (Candidate& candidate : all) {
-    auto f = candidate.config.as<ContractConfig>();
+  std::vector<Candidate> found;
+  for (const Choice& choice : all) {
+    const ContractConfig& f = choice.config;
+    Candidate& candidate = found.emplace_back();
+    candidate = {.kernel = "contract",
+                 .config = to_attrs(f),
+                 .layouts = wanted.layouts,
+                 .estimate_s = choice.seconds,
+                 .error = f.strassen ? strassen_error(c->depth) : 0};
     candidate.packing.resize(group.inputs.size());
     auto pack = [&](const Side& side, bool ahead, int64_t to) {
       if (!ahead) return;
@@ -181,7 +183,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     pack(c->first, first_ahead, f.swapped ? f.vectors * width : f.rows);
     pack(c->second, second_ahead, f.swapped ? f.rows : f.vectors * width);
   }
-  return all;
+  return found;
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
@@ -200,7 +202,12 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
 }  // namespace
 
 Kernel contract_kernel() {
-  return {.name = "contract", .stores_anywhere = true, .candidates = candidates, .emit = emit};
+  // Strassen saves an eighth; elements beyond an edge are read, or not.
+  return {.name = "contract",
+          .stores_anywhere = true,
+          .candidates = candidates,
+          .emit = emit,
+          .executes = 0.7};
 }
 
 }  // namespace emend

@@ -138,26 +138,30 @@ double ContractEstimate::busiest_thread() const {
           columns = std::min(p_.vector.extent, p_.task_columns());
   int64_t last_rows = p_.scalar.extent - (p_.tasks_m - 1) * rows,
           last_columns = p_.vector.extent - (p_.tasks_n - 1) * columns;
-  double full = task(rows, columns), by_n = task(rows, last_columns),
-         by_m = task(last_rows, columns), both = task(last_rows, last_columns);
-  int64_t per_batch = p_.tasks_m * p_.tasks_n, tasks = c_.batches * per_batch;
-  constexpr int64_t kFew = 64;
-  if (tasks > kFew * target_.threads) {
-    double m = real(p_.tasks_m - 1), n = real(p_.tasks_n - 1);
-    return real(c_.batches) * (m * n * full + m * by_n + n * by_m + both) / target_.threads;
-  }
+  const bool even_m = last_rows == rows, even_n = last_columns == columns;
+  double full = task(rows, columns), by_n = even_n ? full : task(rows, last_columns),
+         by_m = even_m ? full : task(last_rows, columns),
+         both = even_m   ? by_n
+                : even_n ? by_m
+                         : task(last_rows, last_columns);
+  // Tasks go along one side first: the last of every so many is short along it, and the last so
+  // many of every batch along the other.
+  const bool m_first = p_.rows_first();
+  int64_t inner = m_first ? p_.tasks_m : p_.tasks_n, outer = m_first ? p_.tasks_n : p_.tasks_m;
+  double by_inner = m_first ? by_m : by_n, by_outer = m_first ? by_n : by_m;
+  auto first = [&](int64_t n) {  // what the first n tasks take
+    int64_t batches = n / (inner * outer), rest = n % (inner * outer);
+    double short_inner = real(batches * (outer - 1) + rest / inner),
+           short_outer =
+               real(batches * (inner - 1) + std::max<int64_t>(0, rest - (outer - 1) * inner));
+    return full * (real(n - batches) - short_inner - short_outer) + by_inner * short_inner +
+           by_outer * short_outer + both * real(batches);
+  };
+  int64_t tasks = c_.batches * inner * outer;
   double most = 0;
   for (int thread = 0; thread < target_.threads; ++thread) {
-    double own = 0;
-    for (int64_t t = tasks * thread / target_.threads; t < tasks * (thread + 1) / target_.threads;
-         ++t) {
-      bool last_m =
-          (p_.rows_first() ? t % p_.tasks_m : t / p_.tasks_n % p_.tasks_m) + 1 == p_.tasks_m;
-      bool last_n =
-          (p_.rows_first() ? t / p_.tasks_m % p_.tasks_n : t % p_.tasks_n) + 1 == p_.tasks_n;
-      own += last_m ? (last_n ? both : by_m) : (last_n ? by_n : full);
-    }
-    most = std::max(most, own);
+    most = std::max(most, first(tasks * (thread + 1) / target_.threads) -
+                              first(tasks * thread / target_.threads));
   }
   return most;
 }

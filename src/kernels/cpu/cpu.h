@@ -7,6 +7,7 @@ namespace emend {
 
 Kernel rows_kernel();
 Kernel turn_kernel();
+Kernel move_kernel();
 Kernel contract_kernel();
 Kernel attention_kernel();
 Kernel scan_kernel();
@@ -14,6 +15,7 @@ Kernel scatter_kernel();
 Kernel recurrent_kernel();
 Kernel winograd_kernel();
 Kernel direct_kernel();
+Kernel stacked_kernel();
 Kernel onednn_convolution_kernel();
 Kernel onednn_matmul_kernel();
 

@@ -447,7 +447,12 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
 }  // namespace
 
 Kernel direct_kernel() {
-  return {.name = "direct", .stores_anywhere = true, .candidates = candidates, .emit = emit};
+  // Taps beyond an edge are left out.
+  return {.name = "direct",
+          .stores_anywhere = true,
+          .candidates = candidates,
+          .emit = emit,
+          .executes = 0.8};
 }
 
 }  // namespace emend

@@ -318,6 +318,9 @@ std::vector<Candidate> convolution_candidates(const Wanted& wanted, const Target
     int64_t width = target.vector_bytes / 4;
     share *= static_cast<double>(c->out[1]) /
              static_cast<double>((c->out[1] + width - 1) / width * width);
+    constexpr double kSum = 2;  // products that a sum costs besides its own
+    auto depth = static_cast<double>(count(c->weights) / c->weights[0]);
+    share *= depth / (depth + kSum);
     moved = static_cast<double>(count(c->in) + count(c->out) + count(c->weights)) * 4 /
             (target.bandwidth * kNear);
   }

@@ -248,10 +248,18 @@ static void ENTRY_meet(int64_t* arrived, int64_t mine, int64_t all) {
         for (int64_t vector = 0; vector < vectors; vector += shape.vectors) {
           t.rows = std::min(shape.rows, rows(p) - row);
           t.vectors = std::min(shape.vectors, vectors - vector);
+          // What a tile reads of a panel is no stream that the machine itself would see.
+          constexpr int64_t kAhead = 8;
+          t.fetch = {.every = 1,
+                     .lines = t.vectors * width_ / kLineFloats,
+                     .step = 4 * t.panel,
+                     .near = true};
+          std::string panel =
+              str("panels", p.matrix, " + block * ", from.floats(), " + ", gate + vector * width_);
           text += str(tile(t), "(", from.depth, ", ", vector_of(p), " + (row + ", row, ") * ",
-                      p.row_step, ", panels", p.matrix, " + block * ", from.floats(), " + ",
-                      gate + vector * width_, ", ", sums(number), " + ",
-                      row * t.sums_step + part * block_ + vector * width_, ");\n");
+                      p.row_step, ", ", panel, ", ", sums(number), " + ",
+                      row * t.sums_step + part * block_ + vector * width_, ", (const char*)(",
+                      panel, " + ", kAhead * t.panel, "));\n");
         }
       }
     }

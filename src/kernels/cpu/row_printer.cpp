@@ -241,6 +241,12 @@ void RowPrinter::close_loop(const std::string& head) {
   loops_.back().text += head + body + "}\n";
 }
 
+std::string RowPrinter::close_scope() {
+  std::string text = std::move(loops_.back().text);
+  loops_.pop_back();
+  return text;
+}
+
 // The outermost loop that knows every iterator of the value.
 size_t RowPrinter::home(int v) const {
   for (size_t d = loops_.size(); d-- > 0;) {
@@ -545,13 +551,108 @@ void RowPrinter::prepare_rows(bool before_inner) {
   }
 }
 
+// The loads that a value is made of; false if a reduction is below it, or what data names.
+bool RowPrinter::loads_below(int v, std::set<int>& loads) const {
+  const NestValue& u = value(v);
+  if (u.kind == NestValue::Kind::reduce || u.faults) return false;
+  if (u.kind == NestValue::Kind::load) loads.insert(v);
+  return std::ranges::none_of(u.bounds, [&](const Bound& b) { return named_by_data(b); }) &&
+         std::ranges::all_of(u.args, [&](int a) { return loads_below(a, loads); });
+}
+
+// The condition, the same for all lanes, under which no term of a small window is beyond a border;
+// its loads are then known to be inside. Nothing if that depends on the lanes or windows are large.
+std::optional<std::string> RowPrinter::all_terms_inside(const NestValue& reduction) {
+  constexpr int64_t kTerms = 25;
+  int64_t terms = 1;
+  for (int a : reduction.over) terms *= nest_.math.extent(a);
+  std::set<int> loads;
+  if (terms > kTerms || !loads_below(reduction.args[0], loads)) return std::nullopt;
+  std::string condition;
+  auto require = [&](const std::string& what) {
+    condition += (condition.empty() ? "" : " && ") + what;
+  };
+  for (int v : loads) {
+    for (const Bound& b : value(v).bounds) {
+      if (nest_.math.stride(b.at, lane_) != 0) return std::nullopt;
+      Linear least = b.at, most = b.at;
+      for (int a : reduction.over) {
+        auto step = nest_.math.stride(b.at, a);
+        if (!step) return std::nullopt;
+        int64_t end = *step * (nest_.math.extent(a) - 1);
+        least = least + term(a, -*step) + whole(std::min<int64_t>(end, 0));
+        most = most + term(a, -*step) + whole(std::max<int64_t>(end, 0));
+      }
+      if (nest_.math.range(least).first < 0) require(str(index(least), " >= 0"));
+      if (nest_.math.range(most).second >= b.extent) require(str(index(most), " < ", b.extent));
+    }
+  }
+  inside_ = std::move(loads);
+  return condition;
+}
+
+// One loop over the lanes, in which all terms are written out: sums stay in registers. Extremes are
+// those of processors, which forget what is no number; so that is asked for besides, of two terms
+// at once.
+std::string RowPrinter::terms_in_registers(int v, const std::string& at) {
+  const NestValue& u = value(v);
+  const std::string sum = str("sum", v), none = str("none", v), type = c_work(u.work);
+  const bool extreme = is_float(u.work) && (u.reduce == Reduce::max || u.reduce == Reduce::min);
+  int64_t terms = 1;
+  for (int a : u.over) terms *= nest_.math.extent(a);
+  open_loop({});
+  open_loop({lane_});
+  std::string& text = loops_.back().text;
+  text += str(type, " ", sum, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n");
+  if (extreme) text += str("int ", none, " = 0;\n", type, " ", sum, "_;\n");
+  for (int64_t t = 0; t < terms; ++t) {
+    open_loop(u.over);
+    std::string x = c_converted(value(u.args[0]).work, u.work, use(u.args[0]));
+    std::string& term = loops_.back().text;
+    if (extreme) {
+      const char* beats = u.reduce == Reduce::max ? " > " : " < ";
+      term += str("const ", type, " term = ", x, ";\n", sum, " = term", beats, sum,
+                  " ? term : ", sum, ";\n");
+      bool second = t % 2 == 1;
+      if (second || t + 1 == terms)
+        term += str(none, " |= __builtin_isunordered(term, ", second ? sum + "_" : "term", ");\n");
+      else
+        term += str(sum, "_ = term;\n");
+    } else {
+      term += str(sum, " = ", c_combined(u.reduce, u.work, sum, x), ";\n");
+    }
+    close_loop("{\n" + declare_digits(nest_, u.over, str(t)));
+  }
+  loops_.back().text += str(at, " = ", extreme ? str(none, " ? NAN : ", sum) : sum, ";\n");
+  close_loop("#pragma GCC ivdep\n" + lane_head());
+  inside_.clear();
+  return close_scope();
+}
+
 void RowPrinter::prepare_row(int v) {
   const NestValue& u = value(v);
   std::string acc = str("row", v), type = c_work(u.work);
   std::string at = str(acc, "[", iterator_name(lane_), " - lo]");
   loops_.back().text +=
-      str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n", lane_head(),
-          at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
+      str(type, " ", acc, "[", std::min(longest_, nest_.math.extent(lane_)), "];\n");
+  auto inside = all_terms_inside(u);
+  std::string written_out = inside ? terms_in_registers(v, at) : "";
+  std::string one_by_one = inside && inside->empty() ? "" : terms_in_memory(v, at);
+  loops_.back().text += written_out.empty()  ? one_by_one
+                        : one_by_one.empty() ? written_out
+                                             : str("if (", *inside, ") {\n", written_out,
+                                                   "} else {\n", one_by_one, "}\n");
+  if (u.dtype != u.work) {
+    loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
+  }
+  rows_[v] = at;
+}
+
+// The lanes once for every term, sums in memory.
+std::string RowPrinter::terms_in_memory(int v, const std::string& at) {
+  const NestValue& u = value(v);
+  open_loop({});
+  loops_.back().text += str(lane_head(), at, " = ", c_neutral(u.reduce, u.dtype, u.work), ";\n}\n");
   for (int a : u.over) open_loop({a});
   std::string range = clipped(u);
   open_loop({lane_});
@@ -565,10 +666,7 @@ void RowPrinter::prepare_row(int v) {
   close_loop(head.insert(pragma, "#pragma GCC ivdep\n"));
   inside_.clear();
   for (size_t k = u.over.size(); k-- > 0;) close_loop(loop_head(u.over[k]));
-  if (u.dtype != u.work) {
-    loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
-  }
-  rows_[v] = at;
+  return close_scope();
 }
 
 // Only the lanes and the tasks are free in it: it is not inside another reduction.

@@ -55,6 +55,7 @@ class RowPrinter {
   void note_users(int v, int loop, std::map<int, std::set<int>>& users) const;
   void open_loop(std::vector<int> iterators) { loops_.push_back({std::move(iterators), {}, ""}); }
   void close_loop(const std::string& head);
+  std::string close_scope();
 
   void hoist(int v, const std::vector<int>& iterators);
   std::string use(int v);
@@ -63,6 +64,10 @@ class RowPrinter {
   bool named_by_data(const Bound& b) const;
   std::string load(int v);
   std::string clipped(const NestValue& reduction);
+  bool loads_below(int v, std::set<int>& loads) const;
+  std::optional<std::string> all_terms_inside(const NestValue& reduction);
+  std::string terms_in_registers(int v, const std::string& at);
+  std::string terms_in_memory(int v, const std::string& at);
   bool is_short(int v) const;
   bool is_narrow(int v) const;
   bool fits(int v) const;

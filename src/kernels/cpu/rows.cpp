@@ -128,13 +128,23 @@ double slowdown(const Nest& nest, const Target& target) {
   return again * (strided ? std::max(kStrided, empty) : empty);
 }
 
+// Finding out where a row is, and asking what of it is inside: dear where rows are short.
+double beginning_s(const Nest& nest, const Target& target) {
+  constexpr double kCycles = 20;
+  int lane = shape_of(nest, target).lane;
+  double rows = 1;
+  for (int a : nest.space) rows *= a == lane ? 1 : static_cast<double>(nest.math.extent(a));
+  return rows * kCycles * target.vector_bytes / 2 / target.peak_flops;
+}
+
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   Graph group = laid_out(wanted.group, wanted.layouts);
   auto nest = nest_of(group);
   if (!nest) return {};
-  double seconds = target.launch_s + std::max(reading_s(group, wanted.constant, target),
-                                              operation_count(*nest) * slowdown(*nest, target) /
-                                                  (target.peak_flops / 8));
+  double seconds =
+      target.launch_s +
+      std::max({reading_s(group, wanted.constant, target), beginning_s(*nest, target),
+                operation_count(*nest) * slowdown(*nest, target) / (target.peak_flops / 8)});
   return {{.kernel = "rows",
            .config = {},
            .layouts = wanted.layouts,
@@ -148,8 +158,15 @@ std::string print_lanes(const Nest& nest, const Graph& group, const RowShape& sh
   auto plain = [&] { return RowPrinter(nest, group, shape.lane, shape.chunk).print(); };
   if (shape.lane < 0) return plain();
   auto ends = changes_along(nest, shape.lane);
-  bool reduces = std::ranges::any_of(
-      nest.values, [](const NestValue& v) { return v.kind == NestValue::Kind::reduce; });
+  // Reductions of every lane for itself are cut like what is elementwise.
+  bool reduces = false;
+  for (size_t v = 0; v < nest.values.size(); ++v) {
+    if (nest.values[v].kind != NestValue::Kind::reduce) continue;
+    bool of_lane = free_atoms(nest, static_cast<int>(v))[static_cast<size_t>(shape.lane)];
+    reduces |=
+        !of_lane || std::ranges::find(nest.values[v].over, shape.lane) != nest.values[v].over.end();
+  }
+  reduces |= !left_out(nest).empty();
   if (ends.empty() || ends.size() >= kParts || reduces) return plain();
   std::string text = "const int64_t begin = lo, end = hi;\n";
   ends.push_back(nest.math.extent(shape.lane));
@@ -199,7 +216,11 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
 }  // namespace
 
 Kernel rows_kernel() {
-  return {.name = "rows", .stores_anywhere = true, .candidates = candidates, .emit = emit};
+  return {.name = "rows",
+          .stores_anywhere = true,
+          .candidates = candidates,
+          .emit = emit,
+          .executes = 0.8};
 }
 
 }  // namespace emend

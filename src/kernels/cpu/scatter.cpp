@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "ir/bytes.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/row_printer.h"
@@ -14,10 +15,6 @@ namespace {
 std::optional<Scatter> scatter_in(const Graph& group) {
   NodeId n = only_node(group);
   return n.valid() ? scatter_of(group, n) : std::nullopt;
-}
-
-double bytes_of(const Type& t) {
-  return static_cast<double>(count(t.shape)) * info(t.dtype).bits / 8;
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {

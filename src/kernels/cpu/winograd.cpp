@@ -12,6 +12,7 @@
 // per tile, so neither loads nor sums know of edges. Tiles beyond the last are the last one again.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "kernels/cpu/cpu.h"
@@ -79,7 +80,7 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double step = kSum * real(f.rows * f.vectors) / busy + kTileLine * real(f.rows) / real(s.width);
   if (4 * channels * real(s.panel) > kNearPanel) step += kPanelLine * real(f.vectors);
   double sums = calls * channels * step;
-  double in = kInput * points * real(s.block) * channels / real(s.width);
+  double in = kInput * points * real(s.block * s.lanes) / real(s.width);
   // A point's tiles stay in the nearest cache while a pass goes over its panels, if they fit; all
   // of them stay near if there are few.
   constexpr double kNearest = 24e3, kNear = 250e3, kFar = 750e3, kMoved = 0.7, kFarthest = 3.5,
@@ -97,6 +98,9 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double weights = 4 * points * channels * outputs / kLine;
   moved += kWeights * weights;
   double cold = std::clamp((all - kFewWeights) / (kManyWeights - kFewWeights), 0.0, 1.0);
+  // Wide panels ask for more lines at a time than come.
+  constexpr double kWide = 0.1;
+  if (f.vectors > 2) sums *= 1 + kWide * cold;
   constexpr double kSharedWeights = 24e6;  // more are a stream, see below
   double first = all > kSharedWeights ? 0 : kFirst * cold * weights;
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
@@ -110,31 +114,41 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
     double others = 1 - 1 / real(std::min<int64_t>(s.splits, target.threads));
     outside += kCrossing * others * places * channels * points / real(s.pixels);
   }
-  // Outputs that are no neighbours are stored one by one.
-  constexpr double kScattered = 8;
-  bool scattered = std::ranges::any_of(r.nest().stores, [&](const NestStore& to) {
-    return r.nest().math.stride(to.at, r.maps.back()) != 1;
-  });
-  if (scattered) outside += kScattered * real(s.width) * places * real(r.outputs) / threads;
+  // Outputs that are no neighbours are turned, or stored one by one.
+  constexpr double kTurned = 14, kScattered = 128;
+  Stores stores = stores_of(r, s.width);
+  double across = stores == Stores::channels ? 0 : stores == Stores::columns ? kTurned : kScattered;
+  outside += across * places * real(r.outputs) / threads;
   double seconds = (rounds * (sums + in + moved) + first + outside) * cycle_s;
   // At the least, weights are read from main memory once, and by every thread for itself if there
   // are too many to be shared.
   double reads = all > kSharedWeights ? rounds * threads / real(s.splits) : 1;
   double stream = all * reads / target.bandwidth;
-  return target.launch_s + std::max(seconds, stream) + 0.1 * std::min(seconds, stream);
+  return target.launch_s + std::max(seconds, stream) + 0.2 * std::min(seconds, stream);
 }
 
 // Errors grow by what the matrices amplify, and with the root of the sum's length: within a third
 // of what was measured from 64 to 512 channels.
-double expected_error(const Correlation& r, const Dims& products) {
-  double squares = std::sqrt(static_cast<double>(r.channels)) * 0x1p-25;
-  for (size_t d = 0; d < products.size(); ++d) {
-    int64_t taps = r.extent(r.window[d].tap);
-    squares *= amplification(
-        winograd_matrices(products[d] - taps + 1, taps, winograd_points(products[d])));
+class ExpectedErrors {
+ public:
+  explicit ExpectedErrors(const Correlation& r) : r_(r) {}
+  double of(const Dims& products) {
+    double error = std::sqrt(static_cast<double>(r_.channels)) * 0x1p-25;
+    for (size_t d = 0; d < products.size(); ++d)
+      error *= amplified(products[d], r_.extent(r_.window[d].tap));
+    return error;
   }
-  return squares;
-}
+
+ private:
+  double amplified(int64_t n, int64_t taps) {
+    auto [it, fresh] = known_.try_emplace({n, taps});
+    if (fresh)
+      it->second = amplification(winograd_matrices(n - taps + 1, taps, winograd_points(n)));
+    return it->second;
+  }
+  const Correlation& r_;
+  std::map<std::pair<int64_t, int64_t>, double> known_;
+};
 
 // Seven only where neither six nor eight come to fewer in all: at 13, 14 or 55 outputs of three
 // taps.
@@ -173,7 +187,7 @@ struct Choice {
 // The best by estimate, best first; what would need too much memory is left out.
 std::vector<Choice> best_of(const Correlation& r, std::vector<WinogradConfig> configs, size_t kept,
                             const Target& target) {
-  constexpr int64_t kScratch = 4 << 20;  // bytes of a thread
+  constexpr int64_t kScratch = 8 << 20;  // bytes of a thread
   std::vector<Choice> all;
   for (WinogradConfig& f : configs) {
     WinogradSizes s(r, f, target);
@@ -201,7 +215,7 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t w
   for (const Choice& c : best_of(r, std::move(blocks), 12 * wide, target)) {
     WinogradConfig f = c.config;
     int64_t panels = emend::blocks(r.outputs, f.vectors * target.vector_bytes / 4);
-    for (int64_t blocks_of_task : {1, 2, 3, 4, 6, 8}) {
+    for (int64_t blocks_of_task : {1, 2, 3, 4, 5, 6, 7, 8}) {
       f.blocks = blocks_of_task;
       for (int64_t pass : std::set<int64_t>{1, 2, 4, emend::blocks(panels, f.splits)}) {
         f.pass = pass;
@@ -215,12 +229,15 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t w
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   Graph group = laid_out(wanted.group, wanted.layouts);
   auto r = correlation_in(group);
-  if (!r || r->channels % (target.vector_bytes / 4) != 0) return {};
+  // What fills no vector is read under a mask, which not all processors have.
+  bool masks = target.vector_bytes == 64;
+  if (!r || (!masks && r->channels % (target.vector_bytes / 4) != 0)) return {};
   auto weights = static_cast<size_t>(r->c.load(r->w).buffer);
   if (!wanted.constant[weights]) return {};
   std::vector<Choice> all;
+  ExpectedErrors errors(*r);
   for (const Dims& products : product_choices(*r)) {
-    double error = expected_error(*r, products);
+    double error = errors.of(products);
     for (Choice& c : choices(*r, products, wanted.wide, target)) {
       c.error = error;
       all.push_back(std::move(c));

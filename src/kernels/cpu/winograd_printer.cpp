@@ -64,19 +64,26 @@ class WinogradPrinter {
   KernelCode print() {
     std::string text =
         declare_vector(s_.width) + str("static const float ENTRY_zeros[", r_.channels, "];\n");
+    if (masked()) text += masked_load();
+    if (turns()) text += print_turn({.width = s_.width});
     text += input_transform() + tile() + output_transform();
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
     text += str("float* const v = buffers[", group_.inputs.size() + group_.outputs.size(),
                 "];\nfloat* const m = v + ", s_.points * s_.v_plane(), ";\n");
-    text += str("float out[", s_.pixels * s_.panel, "] __attribute__((aligned(64)));\n");
+    if (turns()) {
+      text += str("float* const out = m + ", s_.points * s_.m_plane(), ";\n");
+    } else {
+      text += str("float out[", s_.pixels * s_.panel, "] __attribute__((aligned(64)));\n");
+    }
     text += "for (int64_t task = first; task < last; ++task) {\n";
     text += str("const int64_t tile0 = task % ", s_.blocks, " * ", s_.block, ", pass0 = task / ",
                 s_.blocks, " * ", s_.passes_of_task, ";\n");
     text += str("const int64_t pass1 = pass0 + ", s_.passes_of_task, " < ", s_.passes,
                 " ? pass0 + ", s_.passes_of_task, " : ", s_.passes, ";\n");
     text += read_tiles();
-    text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + products() + write_tiles();
+    text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + products() +
+            (turns() ? write_columns() : write_tiles());
     text += "}\n}\n}\n";
     KernelCode code = named_kernel(std::move(text), s_.blocks * s_.splits);
     code.scratch_bytes = static_cast<size_t>(s_.scratch()) * 4;
@@ -100,27 +107,51 @@ class WinogradPrinter {
     std::string text = str("static void ", signature, " {\nfor (int64_t ", vector, " = 0; ", vector,
                            " < ", lanes, "; ", vector, " += ", s_.width, ") {\n");
     auto names = numbered("x", s_.points);
-    for (int64_t e = 0; e < s_.points; ++e)
-      text += str("const em_v x", e, " = *(const em_v*)(", load(e), ");\n");
+    for (int64_t e = 0; e < s_.points; ++e) text += str("const em_v x", e, " = ", load(e), ";\n");
     text += Separable(std::move(all), "y").print(names);
     for (size_t e = 0; e < names.size(); ++e)
       text += str("*(em_v*)(", store(static_cast<int64_t>(e)), ") = ", names[e], ";\n");
     return text + "}\n}\n";
   }
 
+  static std::string whole(const std::string& at) { return str("*(const em_v*)(", at, ")"); }
+
+  // Of channels that fill no vector the last ones are read under a mask; products do not look at
+  // the lanes beyond.
+  bool masked() const { return s_.lanes != r_.channels; }
+  std::string masked_load() const {
+    return "static inline em_v ENTRY_load(const float* from, uint16_t lanes) {\nem_v x;\n"
+           "__asm__(\"vmovups %1, %0%{%2%}%{z%}\" : \"=v\"(x) : \"m\"(*(const em_v*)from), "
+           "\"Yk\"(lanes));\nreturn x;\n}\n";
+  }
+  std::string lanes_at(const std::string& c) const {
+    return str("(uint16_t)(", c, " + ", s_.width, " > ", r_.channels, " ? ",
+               (int64_t{1} << (r_.channels % s_.width)) - 1, " : -1)");
+  }
+
   std::string input_transform() const {
     return transform(
         "ENTRY_in(const float* const* from, float* restrict v)", "c", r_.channels,
-        &WinogradMatrices::b, [](int64_t e) { return str("from[", e, "] + c"); },
+        &WinogradMatrices::b,
+        [&](int64_t e) {
+          std::string at = str("from[", e, "] + c");
+          return masked() ? str("ENTRY_load(", at, ", ", lanes_at("c"), ")") : whole(at);
+        },
         [&](int64_t e) { return str("v + c + ", e * s_.v_plane()); });
   }
 
   std::string output_transform() const {
     return transform(
         "ENTRY_out(const float* restrict m, float* restrict out)", "j", s_.panel,
-        &WinogradMatrices::a, [&](int64_t e) { return str("m + j + ", e * s_.m_plane()); },
-        [&](int64_t e) { return str("out + j + ", e * s_.panel); });
+        &WinogradMatrices::a, [&](int64_t e) { return whole(str("m + j + ", e * s_.m_plane())); },
+        [&](int64_t e) {
+          int64_t columns = turns() ? s_.columns : s_.m.back();
+          int64_t place = e / s_.m.back() * columns + e % s_.m.back();
+          return str("out + j + ", place * s_.panel);
+        });
   }
+
+  bool turns() const { return s_.columns > 0; }
 
   // Weights are fetched some lines ahead, across the ends of panels: they are read in the order of
   // memory.
@@ -211,13 +242,10 @@ class WinogradPrinter {
                s_.panel, ", (const char*)(u + ", kAhead, "));\n}\n}\n");
   }
 
-  std::string write_tiles() const {
-    std::string text = str("for (int64_t t = 0; t < ", s_.block, " && tile0 + t < ",
-                           s_.tiles_in_all, "; ++t) {\n", declare_tile("tile0 + t"));
-    bool one = r_.maps.size() == 1;
-    const char *from = one ? "lo" : "from", *to = one ? "hi" : "to";
-    text += str("for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst int64_t ", from,
-                " = (pass * ", f_.pass, " + n) * ", s_.panel, ";\n");
+  // Opens a loop over the panels of a pass; the maps of one go from `from` to `to`.
+  std::string each_panel(const char* from, const char* to) const {
+    std::string text = str("for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst int64_t ", from,
+                           " = (pass * ", f_.pass, " + n) * ", s_.panel, ";\n");
     if (r_.outputs % s_.panel == 0) {
       text += str("const int64_t ", to, " = ", from, " + ", s_.panel, ";\n");
       if (r_.outputs % (s_.panel * f_.pass) != 0)
@@ -227,6 +255,56 @@ class WinogradPrinter {
       text += str("const int64_t ", to, " = ", end, " < ", r_.outputs, " ? ", end, " : ",
                   r_.outputs, ";\nif (", from, " >= ", to, ") break;\n");
     }
+    return text;
+  }
+
+  // Tiles that are neighbours in a row are turned together, so that long runs of columns are
+  // stored.
+  std::string write_columns() const {
+    const int64_t m = s_.m.back(), extent = r_.extent(r_.window.back().out), width = s_.width;
+    const NestStore& store = r_.nest().stores[0];
+    std::string map = iterator_name(r_.maps.back()), column = iterator_name(r_.window.back().out);
+    std::string buffer = str("y", store.buffer), last = str("t", s_.tiles.size() - 1);
+    std::string text =
+        str("for (int64_t t = 0, run; t < ", s_.block, " && tile0 + t < ", s_.tiles_in_all,
+            "; t += run) {\n", declare_tile("tile0 + t"), "run = ", s_.tiles.back(), " - ", last,
+            ";\nif (run > ", s_.block, " - t) run = ", s_.block, " - t;\n",
+            "const int64_t begin = ", last, " * ", m, ", left = ", extent,
+            " - begin, count = run * ", m, " < left ? run * ", m, " : left;\n",
+            each_panel("lo", "hi"), "for (int64_t u = 0; u < run; ++u)\nENTRY_out(m + (t + u) * ",
+            s_.m_row, " + n * ", s_.panel, ", out + u * ", m * s_.panel, ");\n");
+    // The rest of the group, in place.
+    Nest nest = r_.nest();
+    nest.space = {r_.maps.back()};
+    nest.stores[0].at = term(r_.maps.back());
+    RowPrinter printer(nest, group_, r_.maps.back(), s_.panel);
+    printer.give(r_.c.sum, str("row[", map, " - lo]"));
+    Dims outer(s_.m.begin(), s_.m.end() - 1);
+    std::string body =
+        str("float* const line = out + (", number_of_place(outer), ") * ", s_.columns * s_.panel,
+            ";\nfor (int64_t x = 0; x < count; ++x) {\nconst int64_t ", column, " = begin + x;\n",
+            "float *const row = line + x * ", s_.panel, ", *const ", buffer, " = row - lo;\n",
+            printer.print(), "}\n");
+    // Then columns change places with channels; the last square may be done again in part.
+    std::string at = r_.nest().math.text(store.at, iterator_name);
+    int64_t step = *r_.nest().math.stride(store.at, r_.maps.back());
+    body += str("for (int64_t ", map, " = lo; ", map, " < hi; ", map, " += ", width, ") {\n",
+                "const float* const from = line + (", map,
+                " - lo);\nfor (int64_t x = 0; x < count; ", "x += ", width, ") {\nif (x + ", width,
+                " > count && count >= ", width, ") x = count - ", width, ";\nconst int64_t ",
+                column, " = begin + x;\nfloat* const to = ", buffer, " + ", at,
+                ";\nif (count >= ", width, ") {\nENTRY_turn(from + x * ", s_.panel, ", ", s_.panel,
+                ", to, ", step, ");\n} else {\nfor (int64_t j = 0; j < ", width,
+                "; ++j) for (int64_t i = 0; i < count; ++i) to[j * ", step, " + i] = from[i * ",
+                s_.panel, " + j];\n}\n}\n}\n");
+    return text + each_place(outer, "break", body) + "}\n}\n";
+  }
+
+  std::string write_tiles() const {
+    bool one = r_.maps.size() == 1;
+    std::string text =
+        str("for (int64_t t = 0; t < ", s_.block, " && tile0 + t < ", s_.tiles_in_all, "; ++t) {\n",
+            declare_tile("tile0 + t"), each_panel(one ? "lo" : "from", one ? "hi" : "to"));
     text += str("ENTRY_out(m + t * ", s_.m_row, " + n * ", s_.panel, ", out);\n");
     RowPrinter printer(r_.nest(), group_, r_.maps.back(), s_.panel);
     printer.give(r_.c.sum, str("row[", iterator_name(r_.maps.back()), " - lo]"));

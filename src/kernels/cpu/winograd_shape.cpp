@@ -27,6 +27,23 @@ std::vector<int> maps_in_order(const Nest& nest, std::vector<int> maps) {
   return maps;
 }
 
+Stores stores_in(const Correlation& r) {
+  const Nest& nest = r.nest();
+  auto along = [&](int iterator) {
+    return std::ranges::all_of(
+        nest.stores, [&](const NestStore& to) { return nest.math.stride(to.at, iterator) == 1; });
+  };
+  if (along(r.maps.back())) return Stores::channels;
+  int column = r.window.back().out;
+  bool alone = std::ranges::all_of(nest.values, [&](const NestValue& v) {
+    bool other = v.kind == NestValue::Kind::load && &v != &r.input();
+    return !other || nest.math.stride(v.at, column) == 0;
+  });
+  bool turned = r.maps.size() == 1 && nest.stores.size() == 1 &&
+                nest.values[static_cast<size_t>(nest.stores[0].value)].dtype == DType::f32;
+  return alone && turned && along(column) ? Stores::columns : Stores::scattered;
+}
+
 std::optional<Correlation> correlation_of(const Contraction& c, bool swapped) {
   Correlation r{.c = c};
   const Nest& nest = r.nest();
@@ -59,6 +76,7 @@ std::optional<Correlation> correlation_of(const Contraction& c, bool swapped) {
                     return nest.math.stride(b.at, r.channel) == 0;
                   });
   if (!in_lanes) return std::nullopt;
+  r.stores = stores_in(r);
   return r;
 }
 
@@ -69,6 +87,10 @@ std::optional<Correlation> correlation_in(const Graph& group) {
   if (!c || c->batches != 1) return std::nullopt;
   auto r = correlation_of(*c, false);
   return r ? r : correlation_of(*c, true);
+}
+
+Stores stores_of(const Correlation& r, int64_t width) {
+  return r.stores == Stores::columns && r.outputs % width != 0 ? Stores::scattered : r.stores;
 }
 
 WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target) {
@@ -89,9 +111,11 @@ WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, cons
   splits = emend::blocks(passes, passes_of_task);
   block = f.rows * f.blocks;
   blocks = emend::blocks(tiles_in_all, block);
+  lanes = emend::blocks(r.channels, width) * width;
   // Rows that lie a power of two apart share few places of the cache.
-  v_row = r.channels + 16;
+  v_row = lanes + 16;
   m_row = f.pass * panel + (f.pass > 1 ? 16 : 0);
+  if (stores_of(r, width) == Stores::columns) columns = std::min(block, tiles.back()) * m.back();
 }
 
 }  // namespace emend

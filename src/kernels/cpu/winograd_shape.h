@@ -10,6 +10,10 @@ struct WindowDim {
   int out = -1, tap = -1;  // iterators
 };
 
+// What is stored one after the other. Columns: as many channels as fill vectors, and nothing else
+// is read along them.
+enum class Stores : uint8_t { channels, columns, scattered };
+
 // out[image, o, n] = sum over taps and channel of x[image, o + tap, channel] * w[n, channel, tap]
 // where n, the maps, may be several iterators: phases of a transposed convolution are some.
 struct Correlation {
@@ -20,12 +24,16 @@ struct Correlation {
   int channel = -1;
   std::vector<int> maps;  // the last is the one that vectors are stored along
   int64_t channels = 1, outputs = 1;
+  Stores stores = Stores::scattered;  // if outputs fill vectors
   const Nest& nest() const { return c.nest; }
   const NestValue& input() const { return c.load(x); }
   int64_t extent(int iterator) const { return c.nest.math.extent(iterator); }
 };
 
 std::optional<Correlation> correlation_in(const Graph& group);
+
+// With vectors of so many lanes.
+Stores stores_of(const Correlation& r, int64_t width);
 
 struct WinogradConfig {
   Dims products;        // n of F(n - r + 1, r), per dimension of the window
@@ -44,14 +52,20 @@ struct WinogradSizes {
   int64_t width = 16, panel = 32;                    // lanes; output channels
   int64_t passes = 1, passes_of_task = 1, splits = 1;
   int64_t block = 14, blocks = 1;  // tiles of a task
+  int64_t lanes = 16;              // channels in whole vectors
   int64_t v_row = 0, m_row = 0;    // elements from one tile to the next
+  // Of a row of neighbouring tiles whose results are turned before they are stored; 0: they are
+  // stored along channels.
+  int64_t columns = 0;
 
   WinogradSizes(const Correlation& r, const WinogradConfig& f, const Target& target);
   // Points of one tile lie an odd number of lines apart.
   static int64_t plane(int64_t elements) { return (emend::blocks(elements, 16) | 1) * 16; }
   int64_t v_plane() const { return plane(block * v_row); }
   int64_t m_plane() const { return plane(block * m_row); }
-  int64_t scratch() const { return points * (v_plane() + m_plane()); }  // elements
+  int64_t rows() const { return pixels / m.back(); }  // of a tile's outputs
+  int64_t turned() const { return panel * rows() * columns; }
+  int64_t scratch() const { return points * (v_plane() + m_plane()) + turned(); }  // elements
 };
 
 }  // namespace emend
