@@ -3,7 +3,7 @@
 .PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
 
 PREFIX ?= /usr/local
-# Where downloads and compiler results are kept between runs, outside git.
+# Where results of compilers and of measuring are kept between runs, outside git.
 export EMEND_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/emend
 export CCACHE_DIR ?= $(EMEND_CACHE_DIR)/ccache
 export CCACHE_BASEDIR ?= $(CURDIR)

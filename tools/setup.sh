@@ -2,7 +2,7 @@
 # Brings in what Emend needs and is missing: `tools/setup.sh build`, `test` (which includes build), `bench` (which includes both)
 # or `certify` (build, and the solver HiGHS).
 # What and which version stands in deps.txt. Debian packages are installed system-wide (as root or by sudo), PyPI's
-# into the private environment .venv; downloads are kept in $EMEND_CACHE_DIR, by default ~/.cache/emend.
+# into the private environment .venv; what is built from source is kept in $EMEND_CACHE_DIR, by default ~/.cache/emend.
 # When nothing is missing this takes a fraction of a second and touches nothing. EMEND_NO_SETUP=1 skips it altogether.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,10 +82,10 @@ install_wheels() {
   wheels=$(wanted pypi)
   [ -n "$wheels" ] || return 0
   if [ -x .venv/bin/python ] && [ -e $stamp ] && ! grep -Fxvq -f $stamp <<<"$wheels"; then return 0; fi
-  echo "setup: filling .venv from deps.txt (downloads are kept in $cache/pip)" >&2
-  mkdir -p "$cache/pip"
+  echo "setup: filling .venv from deps.txt" >&2
   [ -x .venv/bin/python ] || python3 -m venv .venv
-  if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --cache-dir "$cache/pip" $wheels >&2; then
+  # Without a cache of downloads: .venv stays, and PyTorch's larger build would take gigabytes twice.
+  if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir $wheels >&2; then
     echo "setup: pip could not install what deps.txt pins; its message above says why" >&2
     exit 1
   fi

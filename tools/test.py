@@ -101,7 +101,8 @@ def python_tests():
         return Counts(note="no tests of this kind yet")
     report = ROOT / "build/pytest.xml"
     report.unlink(missing_ok=True)
-    done = run(os.environ["EMEND_PYTHON"], "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders)
+    done = run(os.environ["EMEND_PYTHON"], "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed",
+               f"--junitxml={report}", *folders)
     if not report.exists():
         return Counts(failed=1, note=f"pytest ended with {done.returncode}")
     counts = count_suites(report)
