@@ -26,6 +26,19 @@ def summary(rounds):
     }
 
 
+def ms_between_ends(rounds, layers):
+    """Of one of a chain's equal layers that neither read what is given nor write what is asked for, from what `steps` (tools/emend/serve.h)
+    answered in every round; nothing where there is no such layer."""
+    steps = rounds[0] if rounds else []
+    between = [i for i, s in enumerate(steps) if not s["end"]]
+    operations = sum(s["operations"] for s in steps)
+    count = round(layers * sum(steps[i]["operations"] for i in between) / operations) if operations else 0
+    if not count:
+        return None
+    # The first run of a round finds caches that others have filled.
+    return summary([[sum(run) / count for run in zip(*(r[i]["ms"][1:] for i in between))] for r in rounds])["median_ms"]
+
+
 def add_ratios(runtimes):
     """How many times as fast as the better peer; none where no peer ran."""
     peers = [runtimes[p]["median_ms"] for p in PEERS if "median_ms" in runtimes.get(p, {})]

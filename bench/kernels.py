@@ -3,7 +3,9 @@
 
 Every case is a small model: a chain of equal layers where shapes allow it, so that what a call costs counts little, else one layer with
 other weights each time. Times are per layer. `wanted` is what a hand-made prototype reached on two cores of an AMD EPYC (Zen 4 class,
-AVX-512); elsewhere it says nothing. It stored weights as it liked (F(6, 3) takes 7.1 times what they are), so Emend may do that here, too.
+AVX-512); elsewhere it says nothing. It kept values between layers in an order of its own, so what is compared with it is `layer`: the time of
+those layers of a chain that neither read what is given nor write what is asked for, taken step by step between the rounds of the race. It stored
+weights as it liked (F(6, 3) takes 7.1 times what they are), so Emend may do that here, too.
 Outputs are checked against onnxruntime's. kernels.json keeps the last result of every case; --update-docs writes docs/kernels.md from it.
 """
 import argparse, json, os, pathlib, shutil, sys, tempfile
@@ -15,6 +17,8 @@ from race import Failed, Runner, race
 RUNTIMES = ("emend", "onnxruntime", "openvino")
 TOLERANCE = 1e-4
 GROWTH = 8  # of weights as they are stored
+STEP_RUNS = 20  # of a round
+SCHEMA = 2  # of kernels.json
 
 
 class Case:
@@ -122,7 +126,7 @@ def cases():
     yield from (product(64, n, k, wanted) for n, k, wanted in ((768, 768, 327), (2304, 768, 993), (3072, 768, 1319), (768, 3072, 1344)))
     for channels, size, wanted in ((64, 56, 274), (128, 28, 260), (256, 14, 362), (512, 7, 639), (64, 224, 4779), (128, 112, 4383), (256, 56, 4344),
                                    (512, 28, 4098)):
-        yield convolution(f"3x3, {channels}, {size}x{size}", size, channels, wanted=wanted, layers=4 if size < 100 else 2)
+        yield convolution(f"3x3, {channels}, {size}x{size}", size, channels, wanted=wanted)
     yield convolution("7x7 stride 2, 3 to 64, 224x224", 224, 64, kernel=7, layers=1, inputs=3, stride=2, wanted=550)
     for channels, size, wanted in ((128, 56, 129), (256, 28, 174), (512, 14, 123), (1024, 7, 123)):
         yield convolution(f"3x3 in 32 groups, {channels}, {size}x{size}", size, channels, group=32, wanted=wanted)
@@ -169,7 +173,9 @@ def run_case(case, emend, options, machine):
                 runners[runtime] = Runner(command, options.out / "logs" / f"kernel-{runtime}.log", environment)
             except Failed as e:
                 failures[runtime] = str(e)
-        times, failed = race(runners, options.seconds)
+        steps = []
+        ask_steps = lambda *_: steps.append(runners["emend"].ask(f"steps {STEP_RUNS + 1}")["steps"]) if "emend" in runners else None
+        times, failed = race(runners, options.seconds, ask_steps)
         results = {r: figures.summary(t) for r, t in times.items()}
         failures |= failed
         for runtime in results:
@@ -180,7 +186,7 @@ def run_case(case, emend, options, machine):
             runner.close()
         shutil.rmtree(folder)
     figures.add_ratios(results)
-    return results, failures, error
+    return results, figures.ms_between_ends(steps, case.layers), failures, error
 
 
 def arguments():
@@ -196,7 +202,7 @@ def arguments():
 
 def distance(row):
     """How much longer than the prototype, in per cent."""
-    return 100 * (row["us"]["emend"] / row["wanted_us"] - 1) if row["wanted_us"] and "emend" in row["us"] else None
+    return 100 * (row["layer_us"] / row["wanted_us"] - 1) if row["wanted_us"] and row["layer_us"] else None
 
 
 def markdown(report):
@@ -209,19 +215,21 @@ def markdown(report):
         f"Machine: {machine['cpu']}, {machine['threads']} threads; {machine['gflops']:.0f} GFLOP/s of multiply-adds on registers.",
         "",
         "Microseconds of one layer, medians of rounds in which the runtimes, each a process of its own, take turns. Convolutions have bias and relu, run as the search leaves them (strided ones as phases), and both",
-        "ends of a chain of four (two of the largest, one of strided and transposed ones) lie as ONNX orders them. *ratio* is against the better of",
-        "onnxruntime and openvino, *FMA* the share of the processor's multiply-adds by the operations of plain sums, *prototype* what generated C with",
-        "configurations chosen by hand reached on such a machine, without ends in another order and without a runtime around it, and *behind* how much longer",
-        f"than that Emend takes. Weights may be stored {GROWTH} times as large as they are, as the prototype's were.",
+        "ends of a chain of four (one of strided and transposed ones) lie as ONNX orders them. *ratio* is against the better of",
+        "onnxruntime and openvino, *FMA* the share of the processor's multiply-adds by the operations of plain sums. *layer* is the time of a layer between the ends of its chain,",
+        "one that neither reads what is given nor writes what is asked for, as the steps of the same process take it between the rounds; where there is none,",
+        "*emend* once more. *prototype* is what generated C with configurations chosen by hand reached on such a machine for such a layer, without ends in another",
+        f"order and without a runtime around it, and *behind* how much longer *layer* is. Weights may be stored {GROWTH} times as large as they are, as the prototype's were.",
         "",
-        "| case | emend | onnxruntime | openvino | ratio | FMA | prototype | behind |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| case | emend | onnxruntime | openvino | ratio | FMA | layer | prototype | behind |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for r in report["kernels"]:
-        times = " | ".join(f"{us:.{1 if us < 1000 else 0}f}" if (us := r["us"].get(name)) else "failed" for name in RUNTIMES)
+        text = lambda us: f"{us:.{1 if us < 1000 else 0}f}" if us else "failed"
+        times = " | ".join(text(r["us"].get(name)) for name in RUNTIMES)
         ratio = f"{r['ratio']:.2f}" if r["ratio"] else ""
         behind = distance(r)
-        lines.append(f"| {r['name']} | {times} | {ratio} | {100 * r['fma_share']:.0f}% | {r['wanted_us'] or ''} | "
+        lines.append(f"| {r['name']} | {times} | {ratio} | {100 * r['fma_share']:.0f}% | {text(r['layer_us'])} | {r['wanted_us'] or ''} | "
                      + (f"{behind:+.0f}%" if behind is not None else "") + " |")
     return "\n".join(lines) + "\n"
 
@@ -233,28 +241,29 @@ def main():
     machine = this_machine(options.threads, options.out)
     measure_limits(machine, options.out)
     kept = options.out / "kernels.json"
-    known = {r["name"]: r for r in json.loads(kept.read_text())["kernels"]} if kept.exists() else {}
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    known = {r["name"]: r for r in before["kernels"]} if before.get("schema") == SCHEMA else {}
     measured = []
-    print(f"{'us per layer':42}{'emend':>9}{'onnxrt':>9}{'openvino':>9}{'ratio':>7}{'FMA':>6}{'wanted':>8}{'behind':>8}{'error':>9}", flush=True)
+    print(f"{'us per layer':42}{'emend':>9}{'onnxrt':>9}{'openvino':>9}{'ratio':>7}{'FMA':>6}{'layer':>8}{'wanted':>8}{'behind':>8}{'error':>9}", flush=True)
     for case in cases():
         if options.match and not any(part in case.name for part in options.match):
             continue
-        results, failures, error = run_case(case, emend, options, machine)
+        results, own_ms, failures, error = run_case(case, emend, options, machine)
         us = {r: 1e3 * s["median_ms"] / case.layers for r, s in results.items()}
         cell = lambda r: f"{us[r]:9.1f}" if r in us else f"{'failed':>9}"
         ours = results.get("emend", {})
         share = case.flops / (us["emend"] * 1e3 * machine["gflops"]) if "emend" in us else float("nan")
         row = {"name": case.name, "us": us, "failed": failures, "error": error, "wanted_us": case.wanted_us, "fma_share": share,
-               "ratio": ours.get("ratio")}
+               "ratio": ours.get("ratio"), "layer_us": 1e3 * own_ms if own_ms else us.get("emend")}
         behind = distance(row)
         print(f"{case.name:42}" + "".join(cell(r) for r in RUNTIMES) + f"{ours.get('ratio') or float('nan'):7.2f}{100 * share:5.0f}%"
-              + (f"{case.wanted_us:8.0f}" if case.wanted_us else " " * 8) + (f"{behind:+7.0f}%" if behind is not None else " " * 8)
+              + f"{row['layer_us'] or float('nan'):8.1f}" + (f"{case.wanted_us:8.0f}" if case.wanted_us else " " * 8) + (f"{behind:+7.0f}%" if behind is not None else " " * 8)
               + (f"{error:9.1e}" if error is not None else ""), flush=True)
         for runtime, why in failures.items():
             say(f"  {runtime}: {why}")
         measured.append(row)
         known[case.name] = row
-    report = {"schema": 1, "machine": machine, "kernels": [known[c.name] for c in cases() if c.name in known]}
+    report = {"schema": SCHEMA, "machine": machine, "kernels": [known[c.name] for c in cases() if c.name in known]}
     kept.write_text(json.dumps(report, indent=1) + "\n")
     if options.update_docs:
         (ROOT / "docs/kernels.md").write_text(markdown(report))

@@ -118,15 +118,18 @@ def test_served_line_by_line(emend, tour, tmp_path):
     np.save(tmp_path / "x.npy", x)
     emend("run", tour, "--input", f"x:{tmp_path}/x.npy", "--save", tmp_path / "run")
     command = [emend.path, "bench", tour, "--serve", "--quiet", "--input", f"x:{tmp_path}/x.npy"]
-    lines = f"run 3\noutputs {tmp_path}/served\nrun -1\nrun\nnonsense\n"
+    lines = f"run 3\noutputs {tmp_path}/served\nsteps 2\nrun -1\nrun\nsteps 0\nnonsense\n"
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
-    ready, ran, wrote, *refused = map(json.loads, done.stdout.splitlines())
+    ready, ran, wrote, timed, *refused = map(json.loads, done.stdout.splitlines())
     assert ready["ready"] is True and ready["compile_s"] > 0
     assert len(ran["ms"]) == 3 and min(ran["ms"]) > 0
     [name] = wrote["outputs"]
     got, want = (np.load(tmp_path / folder / f"{name}.npy") for folder in ("served", "run"))
     assert np.abs(got - want).max() < 1e-5
-    assert len(refused) == 3 and all("expected" in r["error"] for r in refused)
+    steps = timed["steps"]
+    assert all(len(s["ms"]) == 2 and min(s["ms"]) > 0 for s in steps)
+    assert steps[0]["end"] and steps[-1]["end"] and sum(s["operations"] for s in steps) > 0
+    assert len(refused) == 4 and all("expected" in r["error"] for r in refused)
 
 
 def test_the_race_of_make_bench(emend, tmp_path):

@@ -25,6 +25,23 @@ def test_a_slow_round_does_not_move_the_median_of_medians():
     assert s["p10_ms"] == 1 and s["p90_ms"] == 100
 
 
+def step(ms, operations=100, end=False):
+    return {"label": "", "end": end, "operations": operations, "ms": ms}
+
+
+def test_a_layer_is_timed_between_the_ends_of_its_chain():
+    first, last = step([9, 9, 9], 0, True), step([9, 9, 9], end=True)
+    # Of four layers three are between; a change of order among them is theirs, and the first run of a round does not count.
+    layers = [step([50, 1, 3]), step([50, 2, 4]), step([50, 3, 5])]
+    assert figures.ms_between_ends([[first, *layers, last]], 4) == pytest.approx(3)
+    assert figures.ms_between_ends([[first, *layers, step([50, 3, 3], 0), last]], 4) == pytest.approx(4)
+
+
+def test_where_all_layers_are_ends_nothing_is_between():
+    assert figures.ms_between_ends([[step([1, 1], end=True), step([1, 1], 0), step([1, 1], end=True)]], 2) is None
+    assert figures.ms_between_ends([], 4) is None
+
+
 def runtimes():
     return {
         "emend": {"median_ms": 8.0, "min_ms": 7.5, "max_rel_err": 1e-7, "start_s": 2.0, "peak_memory_bytes": 5e7},

@@ -195,6 +195,28 @@ std::vector<StepTime> step_times(const Entry& e) {
   return times;
 }
 
+// In the order in which they run, with the times of every run. Ends read what is given or write
+// what is asked for: the order of these is not the program's to choose.
+Json served_steps(const Entry& e, int runs) {
+  Json list = Json::array();
+  if (!e.program) return list;
+  const Program& p = e.program->program();
+  std::vector<std::vector<double>> seconds;
+  for (int r = 0; r < runs; ++r) seconds.push_back(e.program->step_seconds(e.inputs, 1));
+  auto share_any = [](const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
+    return std::ranges::find_first_of(a, b) != a.end();
+  };
+  for (size_t s = 0; s < p.steps.size(); ++s) {
+    Json& j = list.push(Json::object());
+    j["label"] = p.steps[s].label;
+    j["end"] = share_any(p.steps[s].loads, p.inputs) || share_any(p.steps[s].stores, p.outputs);
+    j["operations"] = work_of(p, p.steps[s]).first;
+    j["ms"] = Json::array();
+    for (const auto& run : seconds) j["ms"].push(run[s] * 1e3);
+  }
+  return list;
+}
+
 double constant_bytes(const Graph& g) {
   double bytes = 0;
   for (const Tensor& t : g.constants) bytes += static_cast<double>(t.bytes().size());
@@ -425,8 +447,11 @@ int bench(const Options& o, const Globals& globals) {
     }
   }
   if (o.serve && entries.size() != 1) throw UsageError{"--serve takes one model and one target"};
-  if (o.serve)
-    return serve(entries[0].graph, {entries[0].timed, entries[0].run}, entries[0].compile_s);
+  if (o.serve) {
+    const Entry& e = entries[0];
+    return serve(e.graph, {e.timed, e.run, [&](int runs) { return served_steps(e, runs); }},
+                 e.compile_s);
+  }
 
   Interruption interruption;
   MeasureOptions how = o.measure;

@@ -23,12 +23,15 @@ Json obey(const std::string& line, const Graph& g, const ServedRuns& served) {
   if (command == "run" && words >> runs && runs > 0) {
     j["ms"] = Json::array();
     for (int i = 0; i < runs; ++i) j["ms"].push(milliseconds_of(served.timed));
+  } else if (command == "steps" && words >> runs && runs > 0) {
+    j["steps"] = served.steps(runs);
   } else if (command == "outputs" && std::getline(words >> std::ws, folder)) {
     save_outputs(g, served.outputs(), folder);
     j["outputs"] = Json::array();
     for (const auto& o : g.outputs) j["outputs"].push(o.name);
   } else {
-    j["error"] = str("expected `run COUNT` or `outputs DIR`, got ", emend::quoted(line));
+    j["error"] =
+        str("expected `run COUNT`, `outputs DIR` or `steps COUNT`, got ", emend::quoted(line));
   }
   return j;
 }
