@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <variant>
 
 #include "base/integer.h"
+#include "ops/even_parts.h"
 #include "ops/families.h"
+#include "ops/polynomial.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -14,13 +17,7 @@ namespace {
 constexpr size_t kMaxCases = 4096;
 constexpr int64_t kMaxCarries = 64;
 constexpr int kMaxRefinements = 24;
-constexpr int64_t kMaxDivisor = int64_t{1} << 20;  // elements
-constexpr size_t kMaxEvenParts = 256;              // of a divisor
 
-// A reason to give up; never leaves this file.
-struct GiveUp {
-  std::string reason;
-};
 // Iterator `digit` of the output must be split into (rest, m): everything begins again.
 struct SplitDigit {
   int digit;
@@ -57,155 +54,29 @@ void split_digit(Digits& digits, SplitDigit s) {
   if (extent % s.m) digits.domain.push_back({{0, {{s.digit, s.m}, {s.digit + 1, 1}}}, extent});
 }
 
-// A scalar body as a sum of products of reads, each where some comparisons of iterators hold.
-struct Monomial {
-  Mod61 coefficient{1};
-  std::vector<int> reads;
-  std::vector<int> divisors;     // reads that it is divided by
-  std::vector<Condition> where;  // over the meaning's iterators
+// A node's meaning, its body read.
+struct MultiLinear {
+  Meaning means;
+  Polynomial body;  // what `finish` does to the sum included
 };
-using Polynomial = std::vector<Monomial>;
-
-Polynomial product(const Polynomial& a, const Polynomial& b) {
-  Polynomial p;
-  for (const Monomial& x : a) {
-    for (const Monomial& y : b) {
-      Monomial m = x;
-      m.coefficient = x.coefficient * y.coefficient;
-      m.reads.insert(m.reads.end(), y.reads.begin(), y.reads.end());
-      m.divisors.insert(m.divisors.end(), y.divisors.begin(), y.divisors.end());
-      m.where.insert(m.where.end(), y.where.begin(), y.where.end());
-      p.push_back(std::move(m));
-    }
-  }
-  if (p.size() > kMaxCases) throw GiveUp{"a body of too many products"};
-  return p;
+Result<MultiLinear> multi_linear(const Graph& g, NodeId n) {
+  const Node& node = g.nodes[n];
+  const OpDef& def = op_def(node);
+  if (def.body.empty() && !def.means) return fail(def.name, " has no meaning by itself");
+  std::vector<Type> types;
+  for (NodeId a : node.args) types.push_back(g.type(a));
+  Meaning m = meaning_of(def, node.attrs, types);
+  if (m.reduce != Reduce::none && m.reduce != Reduce::sum) return fail("no sum");
+  auto finish = polynomial_of(m.finish);
+  if (!finish) return Failure{finish.error()};
+  auto is_sum = [](const Monomial& f) {
+    return f.reads == std::vector<int>{0} && f.divisors.empty() && f.where.empty();
+  };
+  if (finish->size() != 1 || !is_sum((*finish)[0])) return fail(def.name, " is not linear");
+  auto body = polynomial_of(m.body);
+  if (!body) return Failure{body.error()};
+  return MultiLinear{std::move(m), scaled(*std::move(body), (*finish)[0].coefficient)};
 }
-
-Polynomial scaled(Polynomial p, Mod61 by) {
-  for (Monomial& m : p) m.coefficient = m.coefficient * by;
-  return p;
-}
-
-// Like products are one, and none at all where they cancel.
-Polynomial sum(Polynomial a, const Polynomial& b) {
-  for (const Monomial& m : b) {
-    auto like = std::ranges::find_if(a, [&](const Monomial& n) {
-      return n.reads == m.reads && n.divisors == m.divisors && n.where == m.where;
-    });
-    if (like == a.end())
-      a.push_back(m);
-    else
-      like->coefficient = like->coefficient + m.coefficient;
-  }
-  std::erase_if(a, [](const Monomial& m) { return m.coefficient.v == 0; });
-  return a;
-}
-
-// What an instruction of a body is worth: a polynomial in reads, a linear form in iterators, or a
-// comparison of such forms.
-struct Symbolic {
-  std::optional<Polynomial> polynomial;
-  std::optional<Linear> linear;
-  std::optional<Condition> condition;
-};
-
-// Far enough for every comparison of iterators.
-constexpr int64_t kUnbounded = int64_t{1} << 40;
-
-class BodyReader {
- public:
-  BodyReader(const Scalar& body) : body_(body) {
-    for (const Instr& i : body.code) values_.push_back(value_of(i));
-  }
-  Polynomial result() const { return polynomial(static_cast<int32_t>(values_.size()) - 1); }
-
- private:
-  const Polynomial& polynomial(int32_t i) const {
-    const Symbolic& s = values_[static_cast<size_t>(i)];
-    if (!s.polynomial) throw GiveUp{"a body that is no polynomial"};
-    return *s.polynomial;
-  }
-  const Linear& linear(int32_t i) const {
-    const Symbolic& s = values_[static_cast<size_t>(i)];
-    if (!s.linear) throw GiveUp{"a comparison of values"};
-    return *s.linear;
-  }
-  // Positions as well as numbers may be compared with.
-  Symbolic constant(double value) const {
-    Symbolic s{.polynomial = Polynomial{{.coefficient = Mod61::of(value)}}};
-    if (value == std::floor(value) && std::abs(value) < 1e12)
-      s.linear = Linear{static_cast<int64_t>(value), {}};
-    return s;
-  }
-
-  Symbolic value_of(const Instr& i) const {
-    auto one_sided = [&](int32_t small, int32_t large, int64_t slack) {
-      Linear e = linear(large) + linear(small) * -1;
-      e.constant -= slack;
-      return Symbolic{.condition = Condition{e, kUnbounded}};
-    };
-    switch (i.fn) {
-      case Fn::constant:
-        if (!std::isfinite(i.value)) throw GiveUp{"an infinite constant"};
-        return constant(i.value);
-      case Fn::arg:
-        return {.polynomial = Polynomial{{.reads = {i.a}}}};
-      case Fn::iter:
-        return {.linear = Linear{0, {{i.a, 1}}}};
-      case Fn::neg:
-        return {.polynomial = scaled(polynomial(i.a), Mod61::of(int64_t{-1}))};
-      case Fn::add:
-      case Fn::sub: {
-        int64_t sign = i.fn == Fn::add ? 1 : -1;
-        Symbolic s;
-        const Symbolic &a = values_[static_cast<size_t>(i.a)],
-                       &b = values_[static_cast<size_t>(i.b)];
-        if (a.linear && b.linear) s.linear = *a.linear + *b.linear * sign;
-        if (a.polynomial && b.polynomial)
-          s.polynomial = sum(*a.polynomial, scaled(*b.polynomial, Mod61::of(sign)));
-        if (!s.linear && !s.polynomial) throw GiveUp{"positions and values in one sum"};
-        return s;
-      }
-      case Fn::mul:
-        return {.polynomial = product(polynomial(i.a), polynomial(i.b))};
-      case Fn::div: {
-        const Instr& by = body_.code[static_cast<size_t>(i.b)];
-        if (by.fn == Fn::arg)
-          return {.polynomial = product(polynomial(i.a), Polynomial{{.divisors = {by.a}}})};
-        if (by.fn != Fn::constant || by.value == 0) throw GiveUp{"a division by a value"};
-        return {.polynomial = scaled(polynomial(i.a), Mod61(1) / Mod61::of(by.value))};
-      }
-      case Fn::lt:
-        return one_sided(i.a, i.b, 1);
-      case Fn::le:
-        return one_sided(i.a, i.b, 0);
-      case Fn::select: {
-        const auto& c = values_[static_cast<size_t>(i.a)].condition;
-        if (!c) return select_by_value(i);
-        // b, and what a is more than it where the condition holds: conditions need no opposites.
-        const Polynomial &a = polynomial(i.b), &b = polynomial(i.c);
-        Polynomial more = sum(a, scaled(b, Mod61::of(int64_t{-1})));
-        return {.polynomial = sum(b, guarded(std::move(more), *c))};
-      }
-      default:
-        throw GiveUp{str("the function ", info(i.fn).name, " is not linear")};
-    }
-  }
-  // A read of zeros and ones chooses.
-  Symbolic select_by_value(const Instr& i) const {
-    const Polynomial& c = polynomial(i.a);
-    Polynomial otherwise = sum({{}}, scaled(c, Mod61::of(int64_t{-1})));
-    return {.polynomial = sum(product(c, polynomial(i.b)), product(otherwise, polynomial(i.c)))};
-  }
-  static Polynomial guarded(Polynomial p, const Condition& c) {
-    for (Monomial& m : p) m.where.push_back(c);
-    return p;
-  }
-
-  const Scalar& body_;
-  std::vector<Symbolic> values_;
-};
 
 // A term on its way: factors that are still nodes of the program, and linear forms at hand that
 // change with its iterators when these are split.
@@ -220,7 +91,10 @@ class Composer {
   Composer(const Graph& g, const Digits& digits, Leaves& leaves)
       : g_(g), digits_(digits), leaves_(leaves) {}
 
-  std::vector<IndexTerm> run() {
+  // Why there are no terms.
+  using End = std::variant<Failure, SplitDigit>;
+
+  std::variant<std::vector<IndexTerm>, End> run() {
     const NodeId out = g_.outputs[0].node;
     Case first;
     first.term.extents = digits_.extents();
@@ -234,7 +108,7 @@ class Composer {
     place(first, whole);
     open.push_back(std::move(first));
     std::vector<IndexTerm> done;
-    while (!open.empty()) {
+    while (!open.empty() && !ended_) {
       Case c = std::move(open.back());
       open.pop_back();
       if (c.open.empty()) {
@@ -242,20 +116,33 @@ class Composer {
       } else {
         for (Case& next : expanded(std::move(c))) open.push_back(std::move(next));
       }
-      if (open.size() + done.size() > kMaxCases) throw GiveUp{"too many cases"};
+      if (open.size() + done.size() > kMaxCases) end(fail("too many cases"));
     }
+    if (ended_) return *ended_;
     return done;
   }
 
  private:
+  // The first reason stays; what is under way comes to nothing.
+  void end(End why) {
+    if (!ended_) ended_ = std::move(why);
+  }
+  void replace(std::vector<Case>& cases, std::vector<Case> by) {
+    if (by.size() > kMaxCases) end(fail("too many cases"));
+    cases = std::move(by);
+    if (ended_) cases.clear();
+  }
+
   // A factor among the open ones, or at its end.
   void place(Case& c, LeafRead f) {
+    if (ended_) return;
     NodeId n(static_cast<uint32_t>(f.leaf));
     const Node& node = g_.nodes[n];
     if (node.op == kInputOp) {
       f.leaf = static_cast<int>(node.attrs.get<int64_t>("index"));
     } else if (g_.is_constant(n)) {
       const Tensor& value = g_.constant(n);
+      if (begins_infinite(value)) return end(fail("an infinite constant"));
       if (auto number = uniform(value)) {
         c.term.coefficient = c.term.coefficient * Mod61::of(*number);
         return;
@@ -267,11 +154,12 @@ class Composer {
     }
     c.term.reads.push_back(std::move(f));
   }
+  static bool begins_infinite(const Tensor& t) {
+    return t.count() > 0 && is_float(t.dtype()) && !std::isfinite(t.real(0));
+  }
   static std::optional<double> uniform(const Tensor& t) {
-    if (t.count() == 0 || !is_float(t.dtype())) return std::nullopt;
+    if (t.count() == 0 || t.count() > 4096 || !is_float(t.dtype())) return std::nullopt;
     double first = t.real(0);
-    if (!std::isfinite(first)) throw GiveUp{"an infinite constant"};
-    if (t.count() > 4096) return std::nullopt;
     for (int64_t i = 1; i < t.count(); ++i)
       if (t.real(i) != first) return std::nullopt;
     return first;
@@ -282,19 +170,13 @@ class Composer {
     LeafRead f = std::move(c.open.back());
     c.open.pop_back();
     NodeId n(static_cast<uint32_t>(f.leaf));
+    auto meaning = multi_linear(g_, n);
+    if (!meaning) {
+      end(Failure{meaning.error()});
+      return {};
+    }
     const Node& node = g_.nodes[n];
-    const OpDef& def = op_def(node);
-    std::vector<Type> types;
-    for (NodeId a : node.args) types.push_back(g_.type(a));
-    if (def.body.empty() && !def.means) throw GiveUp{str(def.name, " has no meaning by itself")};
-    Meaning m = meaning_of(def, node.attrs, types);
-    if (m.reduce != Reduce::none && m.reduce != Reduce::sum) throw GiveUp{"no sum"};
-    Polynomial finish = BodyReader(m.finish).result();
-    if (finish.size() != 1 || finish[0].reads != std::vector<int>{0} ||
-        !finish[0].divisors.empty() || !finish[0].where.empty())
-      throw GiveUp{str(def.name, " is not linear")};
-    Polynomial body = scaled(BodyReader(m.body).result(), finish[0].coefficient);
-
+    const Meaning& m = meaning->means;
     std::vector<Case> cases = {std::move(c)};
     cases[0].registers = f.index;
     std::vector<int> values = output_values(cases, m, g_.type(n).shape);
@@ -308,8 +190,8 @@ class Composer {
       values.push_back(static_cast<int>(cases_registers(cases) - m.reduced.size() + k));
 
     std::vector<Case> all;
-    for (const Monomial& p : body) {
-      std::vector<Case> part = cases;
+    for (const Monomial& p : meaning->body) {
+      std::vector<Case> part = ended_ ? std::vector<Case>() : cases;
       for (const Condition& w : p.where) require(part, values, w);
       for (Case& one : part) one.term.coefficient = one.term.coefficient * p.coefficient;
       for (int r : p.divisors) divide_by(part, values, m.reads[static_cast<size_t>(r)], node);
@@ -326,13 +208,13 @@ class Composer {
                  const Node& node) {
     NodeId operand = node.args[static_cast<size_t>(r.operand)];
     if (!g_.is_constant(operand) || !is_float(g_.type(operand).dtype))
-      throw GiveUp{"a division by a value"};
-    const Tensor& by = g_.constant(operand);
-    const std::vector<EvenPart> parts = even_parts(by);
+      return end(fail("a division by a value"));
+    const auto parts = even_parts(g_.constant(operand));
+    if (!parts) return end(Failure{parts.error()});
     const std::vector<int> index = indices(cases, values, r);
     std::vector<Case> all;
     for (const Case& c : cases) {
-      for (const EvenPart& p : parts) {
+      for (const EvenPart& p : *parts) {
         Case one = c;
         bool possible = true;
         for (size_t d = 0; d < index.size() && possible; ++d) {
@@ -345,51 +227,7 @@ class Composer {
         all.push_back(std::move(one));
       }
     }
-    if (all.size() > kMaxCases) throw GiveUp{"too many cases"};
-    cases = std::move(all);
-  }
-  // Cut wherever a slice differs from the one before it: as averages over windows are divided, less
-  // at borders.
-  struct EvenPart {
-    Dims low, high;
-    double value;
-  };
-  static std::vector<EvenPart> even_parts(const Tensor& t) {
-    if (t.count() > kMaxDivisor) throw GiveUp{"a division by many values"};
-    const Dims& shape = t.shape();
-    const Dims strides = row_major_strides(shape);
-    std::vector<EvenPart> parts = {{{}, {}, 0}};
-    for (size_t d = 0; d < shape.size(); ++d) {
-      Dims cuts = {0};
-      for (int64_t k = 1; k < shape[d]; ++k) {
-        if (!same_slices(t, strides[d], strides[d] * shape[d], k)) cuts.push_back(k);
-      }
-      cuts.push_back(shape[d]);
-      if (parts.size() * cuts.size() > kMaxEvenParts) throw GiveUp{"a division by many values"};
-      std::vector<EvenPart> next;
-      for (const EvenPart& p : parts) {
-        for (size_t k = 0; k + 1 < cuts.size(); ++k) {
-          next.push_back(p);
-          next.back().low.push_back(cuts[k]);
-          next.back().high.push_back(cuts[k + 1]);
-        }
-      }
-      parts = std::move(next);
-    }
-    for (EvenPart& p : parts) {
-      int64_t flat = 0;
-      for (size_t d = 0; d < shape.size(); ++d) flat += p.low[d] * strides[d];
-      p.value = t.real(flat);
-      if (!std::isfinite(p.value) || p.value == 0) throw GiveUp{"a division by zero"};
-    }
-    return parts;
-  }
-  // Slice k of a dimension with this stride, and the one before it.
-  static bool same_slices(const Tensor& t, int64_t stride, int64_t period, int64_t k) {
-    for (int64_t base = 0; base < t.count(); base += period)
-      for (int64_t i = base + k * stride; i < base + (k + 1) * stride; ++i)
-        if (t.real(i) != t.real(i - stride)) return false;
-    return true;
+    replace(cases, std::move(all));
   }
   static size_t cases_registers(const std::vector<Case>& cases) {
     return cases.empty() ? 0 : cases[0].registers.size();
@@ -423,8 +261,7 @@ class Composer {
     auto result = static_cast<int>(cases_registers(cases));
     std::vector<Case> all;
     for (Case& c : cases) divide(std::move(c), e, b, all);
-    if (all.size() > kMaxCases) throw GiveUp{"too many cases"};
-    cases = std::move(all);
+    replace(cases, std::move(all));
     return result;
   }
   void divide(Case c, int e, int64_t b, std::vector<Case>& into) {
@@ -433,7 +270,7 @@ class Composer {
       auto [k, coef] = c.registers[reg].terms[t];
       if (coef % b == 0) continue;
       int64_t m = b / std::gcd(std::abs(coef), b);
-      if (c.term.extents[static_cast<size_t>(k)] > m) split(c, k, m);
+      if (c.term.extents[static_cast<size_t>(k)] > m && !split(c, k, m)) return;
     }
     Linear high, low;
     auto share = [&](int64_t value, int64_t& to_high, int64_t& to_low) {
@@ -451,7 +288,7 @@ class Composer {
     }
     auto [least, most] = range(low, c.term.extents);
     int64_t from = floor_div(least, b), to = floor_div(most, b);
-    if (to - from > kMaxCarries) throw GiveUp{"too many carries"};
+    if (to - from > kMaxCarries) return end(fail("too many carries"));
     for (int64_t carry = from; carry <= to; ++carry) {
       Case one = c;
       Linear q = high, r = low;
@@ -464,9 +301,13 @@ class Composer {
     }
   }
 
-  // Iterator k of a case becomes k * m + a new one.
-  void split(Case& c, int k, int64_t m) {
-    if (k < static_cast<int>(digits_.all.size())) throw SplitDigit{k, m};
+  // Iterator k of a case becomes k * m + a new one. False for a digit of the output, which belongs
+  // to all cases.
+  bool split(Case& c, int k, int64_t m) {
+    if (k < static_cast<int>(digits_.all.size())) {
+      end(SplitDigit{k, m});
+      return false;
+    }
     int64_t& extent = c.term.extents[static_cast<size_t>(k)];
     auto low = static_cast<int>(c.term.extents.size());
     int64_t whole = extent;
@@ -478,6 +319,7 @@ class Composer {
       for (LeafRead& f : *list)
         for (Linear& e : f.index) split_in(e, k, m, low);
     if (whole % m) c.term.conditions.push_back({{0, {{k, m}, {low, 1}}}, whole});
+    return true;
   }
 
   // False where the condition never holds. Several about one form are one.
@@ -514,7 +356,7 @@ class Composer {
                            const Read& r) {
     std::vector<int> index;
     for (const IndexExpr& e : r.index) {
-      if (e.read >= 0) throw GiveUp{"places that depend on data"};
+      if (e.read >= 0) end(fail("places that depend on data"));
       std::vector<std::pair<int, int64_t>> parts;  // registers of digits, coefficients
       for (const Digit& d : e.digits) {
         auto of = static_cast<int>(cases_registers(cases));
@@ -544,13 +386,13 @@ class Composer {
       place(c, std::move(f));
     }
   }
-  static bool inside(Case& c, const std::vector<int>& index, const Read& r, const Dims& shape) {
+  bool inside(Case& c, const std::vector<int>& index, const Read& r, const Dims& shape) {
     for (size_t d = 0; d < index.size(); ++d) {
       const Linear& e = c.registers[static_cast<size_t>(index[d])];
       auto [least, most] = range(e, c.term.extents);
       if (least >= 0 && most < shape[d]) continue;
       if (!r.outside) continue;  // reads that stay inside: the conditions see to it
-      if (*r.outside != 0) throw GiveUp{"a border that is not zero"};
+      if (*r.outside != 0) end(fail("a border that is not zero"));
       if (!require(c, {e, shape[d]})) return false;
     }
     return true;
@@ -559,6 +401,7 @@ class Composer {
   const Graph& g_;
   const Digits& digits_;
   Leaves& leaves_;
+  std::optional<End> ended_;
 };
 
 }  // namespace
@@ -593,18 +436,14 @@ Result<std::vector<IndexTerm>> terms_of(const Graph& g, Digits& digits, Leaves& 
   for (const Type& t : g.types)
     if (t.is_tensor() && count(t.shape) == 0) return fail("a tensor without elements");
   leaves.inputs = g.inputs.size();
-  try {
-    for (int i = 0; i < kMaxRefinements; ++i) {
-      try {
-        return Composer(g, digits, leaves).run();
-      } catch (const SplitDigit& s) {
-        split_digit(digits, s);
-      }
-    }
-    return fail("too many digits");
-  } catch (const GiveUp& g) {
-    return fail(g.reason);
+  for (int i = 0; i < kMaxRefinements; ++i) {
+    auto composed = Composer(g, digits, leaves).run();
+    if (auto* terms = std::get_if<0>(&composed)) return std::move(*terms);
+    const Composer::End& end = std::get<1>(composed);
+    if (const auto* failure = std::get_if<Failure>(&end)) return *failure;
+    split_digit(digits, std::get<SplitDigit>(end));
   }
+  return fail("too many digits");
 }
 
 }  // namespace emend

@@ -12,17 +12,10 @@
 
 #include "base/result.h"
 #include "ir/graph.h"
-#include "ir/index_expr.h"
+#include "ops/condition.h"
 #include "ops/exact.h"
 
 namespace emend {
-
-// 0 <= of < extent
-struct Condition {
-  Linear of;
-  int64_t extent = 0;
-  bool operator==(const Condition&) const = default;
-};
 
 // Output positions: dimension d is the sum of value * weight over its digits, the slowest first.
 struct Digits {
