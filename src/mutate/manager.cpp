@@ -37,6 +37,54 @@ std::string one_line(std::string s) {
   return s;
 }
 
+// Nothing went wrong, and nothing is left.
+bool at_end(std::istream& words) {
+  return words && (words.eof() || (words >> std::ws).eof());
+}
+
+std::string word_or_nothing(std::istream& words) {
+  std::string word;
+  if (words && !at_end(words)) words >> word;
+  return word;
+}
+
+std::optional<PositionBox> read_box(std::istream& words) {
+  PositionBox box;
+  size_t rank = 0;
+  words >> rank;
+  for (Dims* side : {&box.low, &box.high})
+    for (size_t d = 0; d < rank && words; ++d) words >> side->emplace_back();
+  for (size_t d = 0; d < rank && words; ++d)
+    if (box.low[d] < 0 || box.high[d] <= box.low[d]) return std::nullopt;
+  return words ? std::optional(box) : std::nullopt;
+}
+
+// As it is written, or nothing.
+std::optional<MutationManager::Verdict> read_verdict(std::istream& words) {
+  MutationManager::Verdict v;
+  size_t boxes = 0;
+  bool scattered = false;
+  words >> v.equal >> v.share >> v.method >> boxes;
+  if (v.method == "-") v.method.clear();
+  for (size_t i = 0; i < boxes; ++i) {
+    auto box = read_box(words);
+    if (!box || (i > 0 && box->low.size() != v.differ[0].low.size())) return std::nullopt;
+    v.differ.push_back(*std::move(box));
+  }
+  words >> scattered;
+  if (!words || !(v.share >= 0 && v.share <= 1) || (v.equal && boxes > 0)) return std::nullopt;
+  words.get();
+  std::getline(words, scattered ? v.scattered : v.reason);
+  return v;
+}
+
+bool is_in(const PositionBox& box, const Dims& shape) {
+  bool in = box.low.size() == shape.size();
+  for (size_t d = 0; d < shape.size() && in; ++d)
+    in = box.low[d] >= 0 && box.low[d] < box.high[d] && box.high[d] <= shape[d];
+  return in;
+}
+
 }  // namespace
 
 MutationManager::Verdict MutationManager::proven(const Graph& original, const Graph& mutant,
@@ -86,10 +134,16 @@ std::optional<MutationManager::Verdict> MutationManager::known(const NaturalForm
     const bool enough = boxes == 0 || it->second.equal || !it->second.reason.empty();
     if (!enough && (it = verdicts_.find(with(key, boxes))) == verdicts_.end()) continue;
     Verdict v = it->second;
-    for (PositionBox& box : v.differ)
-      for (size_t d = 0; d < shape.size(); ++d)
-        if (form.free_out[d] >= 0) box.high[d] = shape[d];
-    return v;
+    bool fits = true;  // what is kept may have been made up
+    for (PositionBox& box : v.differ) {
+      for (size_t d = 0; d < std::min(shape.size(), box.high.size()); ++d) {
+        if (form.free_out[d] < 0) continue;
+        fits &= box.low[d] == 0;
+        box.high[d] = shape[d];
+      }
+      fits &= is_in(box, shape);
+    }
+    if (fits) return v;
   }
   return std::nullopt;
 }
@@ -144,7 +198,11 @@ void MutationManager::solved(const Question& q, int64_t value, const MutationMan
   if (known == value) return;
   known = value;
   grown_ = true;
-  auto& masks = masks_[q.about];
+  add_mask(q.about, mask);
+}
+
+void MutationManager::add_mask(uint64_t about, const std::string& mask) {
+  auto& masks = masks_[about];
   if (std::find(masks.begin(), masks.end(), mask) == masks.end()) masks.push_back(mask);
 }
 
@@ -174,39 +232,38 @@ bool MutationManager::read(std::string_view text, std::string_view version) {
   if (end == std::string_view::npos) return false;
   std::string body(text.substr(end + 1));
   if (text.substr(0, end + 1) != head_of(version, body)) return false;
+  MutationManager taken;
   std::istringstream lines(body);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    char kind = 0;
-    Key key;
-    words >> kind;
-    if (kind == 'v') {
-      Verdict v;
-      size_t boxes = 0, rank = 0;
-      bool scattered = false;
-      words >> key.a >> key.b >> v.equal >> v.share >> v.method >> boxes;
-      if (v.method == "-") v.method.clear();
-      for (size_t i = 0; i < boxes && words >> rank; ++i) {
-        PositionBox& box = v.differ.emplace_back();
-        for (Dims* side : {&box.low, &box.high})
-          for (size_t d = 0; d < rank && words >> side->emplace_back(); ++d) continue;
-      }
-      words >> scattered;
-      words.get();
-      std::getline(words, scattered ? v.scattered : v.reason);
-      verdicts_.try_emplace(key, std::move(v));
-    } else if (kind == 's') {
-      int64_t value = kNoSolution;
-      words >> key.a >> key.b >> value;
-      solutions_.try_emplace(key, value);
-    } else if (kind == 'm') {
-      std::string mask;
-      words >> key.a >> mask;
-      auto& masks = masks_[key.a];
-      if (std::find(masks.begin(), masks.end(), mask) == masks.end()) masks.push_back(mask);
-    }
+    if (!taken.take_line(words)) return false;
   }
+  verdicts_.merge(taken.verdicts_);
+  solutions_.merge(taken.solutions_);
+  for (const auto& [about, masks] : taken.masks_)
+    for (const std::string& mask : masks) add_mask(about, mask);
   return true;
+}
+
+bool MutationManager::take_line(std::istream& words) {
+  char kind = 0;
+  Key key;
+  words >> kind >> key.a;
+  if (kind == 'm') {
+    std::string mask = word_or_nothing(words);
+    if (mask.find_first_not_of("*.") != std::string::npos) return false;
+    add_mask(key.a, mask);
+    return at_end(words);
+  }
+  words >> key.b;
+  if (kind == 'v') {
+    auto v = read_verdict(words);
+    return v && verdicts_.try_emplace(key, *std::move(v)).second;
+  }
+  int64_t value = kNoSolution - 1;
+  words >> value;
+  return kind == 's' && value >= kNoSolution && at_end(words) &&
+         solutions_.try_emplace(key, value).second;
 }
 
 }  // namespace emend

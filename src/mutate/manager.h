@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,7 +53,8 @@ class MutationManager {
   std::optional<int64_t> solution(const Question& q) const;
   void solved(const Question& q, int64_t value, const Free& free);
 
-  // Everything as text, and back. What was damaged or made under another version is not taken.
+  // Everything as text, and back. What was damaged, makes no sense or was made under another
+  // version is not taken, not even in part.
   std::string text(std::string_view version) const;
   bool read(std::string_view text, std::string_view version);
 
@@ -65,6 +67,8 @@ class MutationManager {
   static Key key_of(const Question& q, const std::string& mask);
   std::optional<Verdict> known(const NaturalForm& form, size_t boxes, const Dims& shape) const;
   void keep(const NaturalForm& form, size_t boxes, const Dims& shape, const Verdict& v);
+  void add_mask(uint64_t about, const std::string& mask);
+  bool take_line(std::istream& words);
 
   std::map<Key, Verdict> verdicts_;
   std::map<Key, int64_t> solutions_;

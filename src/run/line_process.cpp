@@ -12,7 +12,20 @@
 
 namespace emend {
 
+namespace {
+
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kEnded = "it ended";  // by itself
+
+// It stays unreaped: as long as it is, nobody else gets its number.
+bool has_ended(pid_t pid) {
+  siginfo_t info = {};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
+}
+
+}  // namespace
 
 LineProcess::LineProcess(const std::vector<std::string>& command) {
   // A socket, since writing to a pipe whose reader died kills the writer.
@@ -48,22 +61,19 @@ LineProcess::~LineProcess() {
   over("it was ended");
 }
 
-// Ends what still runs; the first reason stays.
+// Ends it and whatever it started; the first reason stays.
 Failure LineProcess::over(const std::string& why) {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;
   std::string how = why;
   if (pid_ > 0) {
-    int status = 0;
     // One that closed its end is about to go by itself, and its exit code tells more.
-    for (int tries = 0; ::waitpid(pid_, &status, WNOHANG) == 0; ++tries) {
-      if (tries == 20 || why != "it ended") ::kill(-pid_, SIGKILL);
-      ::usleep(5000);
-    }
-    if (why == "it ended" && WIFSIGNALED(status))
-      how = str("it ended by signal ", WTERMSIG(status));
-    if (why == "it ended" && WIFEXITED(status))
-      how = str("it ended with exit code ", WEXITSTATUS(status));
+    for (int tries = 0; tries < 20 && why == kEnded && !has_ended(pid_); ++tries) ::usleep(5000);
+    ::kill(-pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    if (why == kEnded && WIFSIGNALED(status)) how = str(why, " by signal ", WTERMSIG(status));
+    if (why == kEnded && WIFEXITED(status)) how = str(why, " with exit code ", WEXITSTATUS(status));
   }
   pid_ = -1;
   if (trouble_.empty()) trouble_ = how;
@@ -88,7 +98,7 @@ Result<std::string> LineProcess::read_line(double seconds, const Monitor& monito
     char buffer[4096];
     ssize_t n = ::recv(socket_, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return over("it ended");
+    if (n <= 0) return over(kEnded);
     pending_.append(buffer, static_cast<size_t>(n));
   }
 }
@@ -100,7 +110,7 @@ Result<std::string> LineProcess::ask(const std::string& line, double seconds,
   for (size_t at = 0; at < text.size();) {
     ssize_t n = ::send(socket_, text.data() + at, text.size() - at, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return over("it ended");
+    if (n <= 0) return over(kEnded);
     at += static_cast<size_t>(n);
   }
   return read_line(seconds, monitor);

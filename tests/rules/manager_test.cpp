@@ -8,6 +8,7 @@
 #include <iostream>
 #include <set>
 
+#include "base/hash.h"
 #include "equiv/natural_form.h"
 #include "mutate/mutate.h"
 #include "rules/draw.h"
@@ -285,6 +286,77 @@ TEST(Manager, IsKeptAsText) {
     EXPECT_FALSE(third.read(text.substr(0, at), "a")) << at;
   }
   EXPECT_EQ(third.size(), 0u);
+}
+
+// As if it had been written so: the sums at its head are right.
+std::string sealed(const std::string& text, const std::string& body) {
+  std::string head = text.substr(0, text.find('\n'));
+  for (int i = 0; i < 2; ++i) head.erase(head.rfind(' '));
+  return str(head, " ", hash_text(body), " ", hash_text(body, 1), "\n", body);
+}
+
+TEST(Manager, LinesThatMakeNoSenseAreNotTaken) {
+  MutationManager empty;
+  const std::string text = empty.text("a");
+  auto taken = [&](const std::string& body) {
+    MutationManager m;
+    bool read = m.read(sealed(text, body), "a");
+    EXPECT_TRUE(read || m.size() == 0) << body;
+    return read;
+  };
+  const std::string good = "v 1 2 0 0.5 symbols 1 2 0 0 3 4 0 \ns 3 4 -1\nm 5 *.\n";
+  EXPECT_TRUE(taken(good));
+  EXPECT_TRUE(taken("v 1 2 1 1 - 0 0 \n"));
+  for (const char* bad : {"v 1 2 0 0.5 symbols 1 2 0 0 3\n",             // ends early
+                          "v 1 2 0 0.5 symbols 1 2 0 0 3 4\n",           //
+                          "v 1 2 0 0.5 symbols 2 2 0 0 3 4 0 \n",        // fewer boxes than it says
+                          "v 1 2 0 0.5 symbols 2 2 0 0 3 4 1 0 3 0 \n",  // boxes of different ranks
+                          "v 1 2 0 0.5 symbols 1 2 0 4 3 4 0 \n",        // a box that is empty
+                          "v 1 2 0 0.5 symbols 1 2 -1 0 3 4 0 \n",       // that begins before all
+                          "v 1 2 0 0.5 symbols 1 9000000000000000000 0 0 3 4 0 \n",
+                          "v 1 2 0 0.5 symbols 9000000000000000000 2 0 0 3 4 0 \n",
+                          "v 1 2 7 0.5 symbols 0 0 \n",          // no truth
+                          "v 1 2 1 1 symbols 1 2 0 0 3 4 0 \n",  // equal, and differs
+                          "v 1 2 0 x symbols 0 0 \n",            // no share
+                          "v x 2 1 1 symbols 0 0 \n",            // no key
+                          "s 3 4\n",
+                          "s 3 4 x\n",
+                          "s 3 4 -2\n",
+                          "s 3 4 1 1\n",  // no solution
+                          "m \n",
+                          "m 5 *x\n",
+                          "m 5 * *\n",  // no mask
+                          "w 1\n",
+                          "\n"}) {
+    EXPECT_FALSE(taken(bad)) << bad;
+    EXPECT_FALSE(taken(good + bad)) << bad;
+  }
+}
+
+// Of another rank than the result that is asked about, or beyond it: a proof decides.
+TEST(Manager, BoxesThatDoNotFitAreNotBelieved) {
+  const Graph original =
+      parse_graph("graph(x: f32[4,6]) { return view[map=\"[4, 6] <- [a, b]\"](x) }");
+  const Graph mutant = parse_graph(
+      "graph(x: f32[4,6]) { return view[map=\"[4, 6] <- [a, b]\"](view[map=\"[4, 5] <- [a, "
+      "b]\"](x)) }");
+  MutationManager learns;
+  const std::vector<PositionBox> right = {{{0, 5}, {4, 6}}};
+  ASSERT_EQ(learns.judge(original, mutant, 4).verdict.differ, right);
+  const std::string text = learns.text("a"), body = text.substr(text.find('\n') + 1);
+  const std::string box = " 1 2 0 5 4 6 ";
+  ASSERT_NE(body.find(box), std::string::npos) << body;
+  for (const char* other :
+       {box.c_str(), " 1 1 0 4 ", " 1 3 0 5 0 4 6 1 ", " 1 2 0 5 4 7 ", " 1 2 1 5 4 6 "}) {
+    std::string forged = body;
+    for (size_t at = 0; (at = forged.find(box, at)) != std::string::npos; ++at)
+      forged.replace(at, box.size(), other);
+    MutationManager m;
+    ASSERT_TRUE(m.read(sealed(text, forged), "a")) << other;
+    const auto judged = m.judge(original, mutant, 4);
+    EXPECT_EQ(judged.known, other == box) << other;
+    EXPECT_EQ(judged.verdict.differ, right) << other;
+  }
 }
 
 }  // namespace
