@@ -44,9 +44,10 @@ std::pair<int64_t, int64_t> reach_in(const View::Dim& d, const Dims& coefs) {
 
 // The coefficient of every digit in every index: [index][digit].
 std::vector<Dims> coefficients(const View& v) {
+  const size_t digits = radices_of(v).size();
   std::vector<Dims> table;
   for (const Linear& e : v.index) {
-    Dims row(radices_of(v).size(), 0);
+    Dims row(digits, 0);
     for (auto [digit, coef] : e.terms) row[static_cast<size_t>(digit)] = coef;
     table.push_back(std::move(row));
   }
@@ -112,8 +113,10 @@ std::vector<std::pair<int64_t, int64_t>> reach(const View& v) {
     auto next = coefs[i].begin();
     for (const View::Dim& d : v.out) {
       auto end = next + static_cast<std::ptrdiff_t>(d.radices.size());
-      auto part = reach_in(d, Dims(next, end));
-      sum = {sum.first + part.first, sum.second + part.second};
+      if (std::any_of(next, end, [](int64_t coef) { return coef != 0; })) {
+        auto part = reach_in(d, Dims(next, end));
+        sum = {sum.first + part.first, sum.second + part.second};
+      }
       next = end;
     }
     all.push_back(sum);

@@ -73,29 +73,33 @@ std::string key_of(const std::vector<View>& chain) {
 }
 
 // All chains of moves of up to so many steps, the short ones first; of those with one map only the
-// first, and none that does nothing.
+// first, and none that does nothing. Where somebody asks for a shape, the longest ones are there
+// only if they make it: nothing else comes of them.
 struct ChainTree {
   struct One {
     std::vector<Move> moves;
-    Dims shape;     // of what it makes
+    MoveChain chain;
     size_t parent;  // the chain without its last move
   };
   std::vector<One> all;  // the empty one is the first
 };
 
-ChainTree chains_of(const std::vector<Move>& menu, const Dims& from, size_t steps) {
-  ChainTree tree{{{{}, from, 0}}};
+ChainTree chains_of(const std::vector<Move>& menu, const Dims& from, size_t steps,
+                    const Dims* wanted = nullptr) {
+  ChainTree tree{{{{}, {.shape = from}, 0}}};
   std::set<std::string> seen;
   for (size_t i = 0; i < tree.all.size(); ++i) {
     if (tree.all[i].moves.size() == steps) break;
     for (const Move& m : menu) {
-      auto next = shape_after(m, tree.all[i].shape);
-      if (!next) continue;
-      std::vector<Move> longer = tree.all[i].moves;
-      longer.push_back(m);
-      std::vector<View> views = chain_of(longer, from);
-      if (views.empty() || !seen.insert(key_of(views)).second) continue;
-      tree.all.push_back({std::move(longer), std::move(*next), i});
+      auto next = shape_after(m, tree.all[i].chain.shape);
+      bool longest = tree.all[i].moves.size() + 1 == steps;
+      if (!next || (longest && wanted && *next != *wanted)) continue;
+      ChainTree::One longer = tree.all[i];
+      longer.moves.push_back(m);
+      longer.chain.add(m);
+      longer.parent = i;
+      if (longer.chain.views.empty() || !seen.insert(key_of(longer.chain.views)).second) continue;
+      tree.all.push_back(std::move(longer));
     }
   }
   return tree;
@@ -186,7 +190,7 @@ class Generator {
     // A way back takes a step, unless both operands change alike.
     const size_t steps = options_.depth < 2 ? 0 : options_.depth - 2;
     for (ChainTree::One& c : chains_of(menu, type.shape, steps).all)
-      all.push_back({{}, std::move(c.moves), Type::tensor(type.dtype, c.shape)});
+      all.push_back({{}, std::move(c.moves), Type::tensor(type.dtype, c.chain.shape)});
     return all;
   }
 
@@ -213,12 +217,12 @@ class Generator {
     if (s.steps() >= options_.depth) return;
     const size_t steps = options_.depth - s.steps();
     auto [known, fresh] = ways_back_.try_emplace({shape, steps});
-    if (fresh) known->second = chains_of(menu_.results, shape, steps);
+    if (fresh) known->second = chains_of(menu_.results, shape, steps, &types_[0].shape);
     const std::vector<ChainTree::One>& all = known->second.all;
     std::vector<bool> accepted(all.size(), false);
     for (size_t i = 1; i < all.size() && !stopped(); ++i) {
       accepted[i] = accepted[all[i].parent];
-      if (accepted[i] || all[i].shape != types_[0].shape) continue;
+      if (accepted[i] || all[i].chain.shape != types_[0].shape) continue;
       s.back = all[i].moves;
       accepted[i] = accept(s);
     }

@@ -111,25 +111,25 @@ std::optional<View> refined_to(const Dims& shape, const Dims& result) {
   return next == result.size() ? std::optional(view_of(parts, shape.size())) : std::nullopt;
 }
 
-std::vector<View> chain_of(const std::vector<Move>& moves, const Dims& shape) {
-  std::vector<View> chain;
-  std::vector<Dims> reads;  // the shape that each of the chain reads
-  Dims now = shape;
-  for (const Move& m : moves) {
-    View next = view_of(m, now);
-    auto both = chain.empty() ? std::nullopt : composed(next, chain.back(), reads.back());
-    if (both && !both->mask) {
-      chain.back() = normalised(both->view);
-    } else {
-      chain.push_back(std::move(next));
-      reads.push_back(now);
-    }
-    now = *shape_after(m, now);
-    if (is_identity(chain.back(), reads.back())) {
-      chain.pop_back();
-      reads.pop_back();
-    }
+void MoveChain::add(const Move& m) {
+  View next = view_of(m, shape);
+  auto both = views.empty() ? std::nullopt : composed(next, views.back(), reads.back());
+  if (both && !both->mask) {
+    views.back() = std::move(both->view);
+  } else {
+    views.push_back(std::move(next));
+    reads.push_back(shape);
   }
+  shape = *shape_after(m, shape);
+  if (is_identity(views.back(), reads.back())) {
+    views.pop_back();
+    reads.pop_back();
+  }
+}
+
+MoveChain chain_of(const std::vector<Move>& moves, const Dims& shape) {
+  MoveChain chain{.shape = shape};
+  for (const Move& m : moves) chain.add(m);
   return chain;
 }
 

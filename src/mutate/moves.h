@@ -36,7 +36,13 @@ View view_of(const Move& m, const Dims& shape);
 // The view that cuts dimensions into several so that the result has this shape, if there is one.
 std::optional<View> refined_to(const Dims& shape, const Dims& result);
 
-// All of them, one after the other, in as few views as digits can say.
-std::vector<View> chain_of(const std::vector<Move>& moves, const Dims& shape);
+// Moves one after the other, in as few views as digits can say.
+struct MoveChain {
+  Dims shape;  // of what it makes; without moves, of what it is made of
+  std::vector<View> views = {};
+  std::vector<Dims> reads = {};  // the shape that each of the views reads
+  void add(const Move& m);       // one that applies
+};
+MoveChain chain_of(const std::vector<Move>& moves, const Dims& shape);
 
 }  // namespace emend

@@ -165,11 +165,20 @@ class Trial {
     s_[static_cast<size_t>(c.variable)] = {};
   }
 
+  // What became of the mutant while its parameter was solved for.
+  struct Wrong {
+    Mutant about;
+    Graph mutant;
+  };
+  struct Solving {
+    Mutant m;                    // at the last value
+    double guessed = 0;          // seconds of it
+    std::optional<Wrong> wrong;  // with nothing added
+  };
+
   void attempt(std::vector<Rule>& proven, std::vector<Mutant>& report) {
     if (mutation_.solved < 0 && !holds(rule_, s_, facts_)) return;
-    Mutant m{.mutation = rule_.name, .site = text_of(site_)};
-    std::optional<Wrong> wrong;  // with nothing added
-    double guessed = 0;          // seconds of the last one
+    Solving now{.m = {.mutation = rule_.name, .site = text_of(site_)}};
     free_.reset();
     auto known = judge_.manager() ? judge_.manager()->solution(question()) : std::nullopt;
     int64_t landed = 0;  // what was skipped to
@@ -186,59 +195,69 @@ class Trial {
           break;
         }
       }
-      m.parameters = parameters();
+      now.m.parameters = parameters();
       auto plan = apply(rule_, s_, facts_, site_.result);
       if (!plan) {
-        m.reason = plan.error();
+        now.m.reason = plan.error();
         continue;
       }
       Graph mutant = program_of(*plan, site_.operands);
-      if (judge_.too_dear(mutant, false, site_.seconds, m)) break;
-      guessed = m.seconds;
+      if (judge_.too_dear(mutant, false, site_.seconds, now.m)) break;
+      now.guessed = now.m.seconds;
       MutationManager::Judged judged = judge_.judged(original_, mutant, v == mutation_.most);
-      const Verdict& shown = judged.verdict;
-      if (!shown.reason.empty()) {
-        m.reason = shown.reason;
-        break;
-      }
-      if (shown.equal && v == landed && v > 1) {  // the least is somewhere below
+      if (judged.verdict.equal && v == landed && v > 1) {  // the least is somewhere below
         known.reset();
         v = 0;
         continue;
       }
-      meet(judged.free);
-      m.method = shown.method;
-      m.share = shown.share;
-      if (shown.equal) {
-        note(v);
-        m.outcome = Mutant::Outcome::equal;
-        m.reason.clear();
-        if (!judge_.too_dear(mutant, true, site_.seconds, m))
-          proven.push_back(rule_between(rule_.name, original_, mutant));
-        break;
-      }
-      m.reason = v < mutation_.most ? "differs somewhere"
-                                    : str("differs at ", std::round((1 - m.share) * 100), " %");
-      if (v == mutation_.most) note(MutationManager::kNoSolution);
-      if (v == 0 && judge_.corrects()) wrong = {m, std::move(mutant)};
+      if (!go_on(v, std::move(mutant), judged, now, proven)) break;
     }
-    if (!wrong) return report.push_back(std::move(m));
+    finish(std::move(now), proven, report);
+  }
+
+  // Takes note of a verdict; false where no other value is worth a look.
+  bool go_on(int64_t v, Graph mutant, const MutationManager::Judged& judged, Solving& now,
+             std::vector<Rule>& proven) {
+    const Verdict& shown = judged.verdict;
+    Mutant& m = now.m;
+    if (!shown.reason.empty()) {
+      m.reason = shown.reason;
+      return false;
+    }
+    meet(judged.free);
+    m.method = shown.method;
+    m.share = shown.share;
+    if (shown.equal) {
+      note(v);
+      m.outcome = Mutant::Outcome::equal;
+      m.reason.clear();
+      if (!judge_.too_dear(mutant, true, site_.seconds, m))
+        proven.push_back(rule_between(rule_.name, original_, mutant));
+      return false;
+    }
+    m.reason = v < mutation_.most ? "differs somewhere"
+                                  : str("differs at ", std::round((1 - m.share) * 100), " %");
+    if (v == mutation_.most) note(MutationManager::kNoSolution);
+    if (v == 0 && judge_.corrects()) now.wrong = {m, std::move(mutant)};
+    return true;
+  }
+
+  // What is wrong with nothing added may be worth a repair.
+  void finish(Solving now, std::vector<Rule>& proven, std::vector<Mutant>& report) {
+    Mutant& m = now.m;
+    if (!now.wrong) return report.push_back(std::move(m));
+    Mutant& about = now.wrong->about;
     // Beside an equal one, a repaired one has to be better than that. Where guesses say that it is
     // not even without its repair, only a thorough search looks.
     const bool solved = m.outcome == Mutant::Outcome::equal && prices_;
     const double other = solved ? std::min(m.seconds, site_.seconds) : site_.seconds;
-    if (!solved || thorough_ || wrong->about.seconds < kWorthwhile * guessed)
-      judge_.correct(original_, wrong->mutant, other, wrong->about, proven);
+    if (!solved || thorough_ || about.seconds < kWorthwhile * now.guessed)
+      judge_.correct(original_, now.wrong->mutant, other, about, proven);
     else
-      wrong->about.reason = "no faster than with " + m.parameters + ", which needs no repair";
+      about.reason = "no faster than with " + m.parameters + ", which needs no repair";
     if (mutation_.most > 0) report.push_back(std::move(m));
-    report.push_back(std::move(wrong->about));
+    report.push_back(std::move(about));
   }
-
-  struct Wrong {
-    Mutant about;
-    Graph mutant;
-  };
 
   // Extents that matter to one verdict matter.
   void meet(const MutationManager::Free& free) {

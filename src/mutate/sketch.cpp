@@ -13,7 +13,8 @@ std::string to_text(const Join& j) {
 }
 
 NodeId moved(GraphBuilder& b, NodeId x, const std::vector<Move>& moves) {
-  for (const View& v : chain_of(moves, b.shape(x))) x = b.op("view", {x}, ViewMap{to_text(v)});
+  const MoveChain chain = chain_of(moves, b.shape(x));
+  for (const View& v : chain.views) x = b.op("view", {x}, ViewMap{to_text(v)});
   return x;
 }
 
