@@ -14,6 +14,7 @@
 #include "pipeline/improve.h"
 #include "rules/draw.h"
 #include "rules/match.h"
+#include "support/made_up_prices.h"
 #include "support/mutants.h"
 #include "text/text.h"
 
@@ -91,29 +92,12 @@ TEST(Mutants, AreSwitchedOffByName) {
 
 // Only a dilated convolution is dear, and a view is dearer than what stands between two.
 SearchPrices dilation_is_dear() {
-  auto price = [](const PricedNode& n) {
+  return made_up([](const PricedNode& n) {
     const OpDef& def = op_def(n.op);
+    if (def.kind == Kind::structure) return 0.0;
     if (def.name == "conv") return n.attrs.get<Dims>("dilations")[0] > 1 ? 1e-2 : 1e-3;
     return def.name == "view" ? 1e-4 : 1e-6;
-  };
-  auto whole = [price](std::span<const Graph> programs, const Monitor&) {
-    std::vector<double> seconds;
-    for (const Graph& g : programs) {
-      double sum = 0;
-      for (size_t i = 0; i < g.size(); ++i) {
-        const Node& n = g.nodes[NodeId(i)];
-        if (op_def(n).kind != Kind::structure) sum += price({.op = n.op, .attrs = n.attrs});
-      }
-      seconds.push_back(sum);
-    }
-    return seconds;
-  };
-  return {.quick =
-              [price](const PricedNode& n) {
-                return NodePrice{price(n), false};
-              },
-          .exact = price,
-          .programs = whole};
+  });
 }
 
 TEST(Mutants, ALayoutIsKeptFromTheFirstLayerToTheLast) {

@@ -9,24 +9,12 @@
 
 #include "equiv/compare.h"
 #include "ops/evaluate.h"
+#include "support/compiled.h"
 #include "support/scratch.h"
 #include "text/text.h"
 
 namespace emend {
 namespace {
-
-// As the reference has it, to within rounding, by kernels that the check on the spot accepts.
-void expect_compiled_right(const char* text) {
-  Graph g = parse_graph(text);
-  Scratch scratch;
-  CompileFlowOptions options;
-  options.cpu.compile.cache = scratch.folder();
-  CompileReport report;
-  auto inputs = random_inputs(g, 1);
-  auto worst = worst_difference(g, evaluate(g, inputs), compile(g, options, &report).run(inputs));
-  EXPECT_LT(worst.rel, 1e-6) << worst.output << "\n" << text;
-  EXPECT_EQ(report.faults, std::vector<std::string>()) << text;
-}
 
 // Wherever it stands in its window: processors' own extremes forget some.
 TEST(Compile, WhatIsNoNumberIsTheExtremeOfItsWindow) {
@@ -57,9 +45,10 @@ TEST(Compile, WhatIsNoNumberIsTheExtremeOfItsWindow) {
 
 // Both additions print the same text, since only the number of tasks differs.
 TEST(Compile, KernelsOfTheSameTextServeSeveralSizes) {
-  expect_compiled_right(R"(graph(x: f32[16,40], b: f32[16,1], y: f32[64,40], c: f32[64,1]) {
+  expect_compiled_right(
+      parse_graph(R"(graph(x: f32[16,40], b: f32[16,1], y: f32[64,40], c: f32[64,1]) {
     return add(x, b), add(y, c)
-  })");
+  })"));
 }
 
 // A group holds a constant of one element itself, which is no memory that a scan could read.
@@ -69,18 +58,18 @@ TEST(Compile, ARunningSumOfOneConstantIsLeftToOthers) {
 }
 
 TEST(Compile, AReductionOverNothingIsNeutral) {
-  expect_compiled_right(R"(graph(x: f32[2,0,4]) {
+  expect_compiled_right(parse_graph(R"(graph(x: f32[2,0,4]) {
     return reduce_sum[axes=[1]](x), reduce_prod[axes=[1]](x)
-  })");
+  })"));
 }
 
 // Ones are exact, and what should be 1e-9 is lost beside a one.
 TEST(Compile, ErrorsAreMeasuredByTheLargestValueNotTheLargestInexactOne) {
-  expect_compiled_right(R"(graph(x: f32[64]) {
+  expect_compiled_right(parse_graph(R"(graph(x: f32[64]) {
     %1 = cast[to=f32](less(x, constant f32[]{0}))
     %2 = add(mul(sub(constant f32[]{1}, %1), constant f32[]{1e-9}), constant f32[]{1})
     return add(%1, sub(%2, constant f32[]{1}))
-  })");
+  })"));
 }
 
 // The other threads may come to the failing step later, or be ahead of it: none may wait for ever.

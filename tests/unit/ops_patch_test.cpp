@@ -11,8 +11,7 @@
 #include "ops/onnx_raise.h"
 #include "ops/patch.h"
 #include "ops/table.h"
-#include "pipeline/compile.h"
-#include "support/scratch.h"
+#include "support/compiled.h"
 #include "text/text.h"
 
 namespace emend {
@@ -160,15 +159,7 @@ TEST(OpsPatch, RunsCompiled) {
     %2 = patch[begin=[1,2,10,0]](%1, f)
     return relu(%2), tanh(patch[begin=[1,5,0,9]](x, f))
   })");
-  Scratch scratch;
-  CompileFlowOptions options;
-  options.cpu.compile.cache = scratch.folder();
-  CompileReport report;
-  auto inputs = random_inputs(g, 1);
-  auto worst = worst_difference(g, evaluate(g, inputs), compile(g, options, &report).run(inputs));
-  EXPECT_LT(worst.rel, 1e-5) << worst.output;
-  EXPECT_EQ(report.faults, std::vector<std::string>());
-  EXPECT_TRUE(report.on_reference.empty());
+  expect_all_compiled_right(g, 1e-5);
 }
 
 }  // namespace
