@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/integer.h"
+#include "equiv/factors.h"
 #include "equiv/field_value.h"
 #include "equiv/region.h"
 #include "ops/families.h"
@@ -302,13 +303,8 @@ bool same(const Products& a, const Products& b) {
   }
 }
 
-struct BothTerms {
-  Digits digits;
-  std::vector<IndexTerm> a, b;
-};
-
-Result<BothTerms> terms_of_both(const Graph& a, const Graph& b) {
-  BothTerms both;
+Result<TermPair> terms_of_both(const Graph& a, const Graph& b) {
+  TermPair both;
   both.digits = digits_of(a.type(a.outputs[0].node).shape);
   Leaves leaves;
   while (true) {
@@ -323,27 +319,32 @@ Result<BothTerms> terms_of_both(const Graph& a, const Graph& b) {
   }
 }
 
-Result<Agreement> by_terms(const Graph& a, const Graph& b, const AgreementOptions& options) {
-  auto both = terms_of_both(a, b);
-  if (!both) return Failure{both.error()};
-  Agreement result{.digits = both->digits, .method = "terms"};
-  size_t outputs = both->digits.all.size();
-  split_alike(both->a, signatures(both->b, outputs), outputs);
-  split_alike(both->b, signatures(both->a, outputs), outputs);
-  std::set<Signature> of_a = signatures(both->a, outputs), of_b = signatures(both->b, outputs);
+// A box of digits, whether both programs are the same sum of products there, and whether they are
+// none at all.
+struct Compared {
+  Agreement::Box box;
+  bool none[2] = {false, false};
+};
+
+Result<std::vector<Compared>> compared(TermPair p, const AgreementOptions& options,
+                                       bool only_everywhere) {
+  const size_t outputs = p.digits.all.size();
+  split_alike(p.a, signatures(p.b, outputs), outputs);
+  split_alike(p.b, signatures(p.a, outputs), outputs);
+  std::set<Signature> of_a = signatures(p.a, outputs), of_b = signatures(p.b, outputs);
   std::set<Signature> alike;
   std::set_intersection(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
                         std::inserter(alike, alike.begin()));
   // Iterators that conditions name have values; the short ones have, too, lest a tap that is one of
   // two phases be taken for the other.
-  for (const Signature& s : conditioned(both->a, outputs)) alike.erase(s);
-  for (const Signature& s : conditioned(both->b, outputs)) alike.erase(s);
+  for (const Signature& s : conditioned(p.a, outputs)) alike.erase(s);
+  for (const Signature& s : conditioned(p.b, outputs)) alike.erase(s);
   std::erase_if(alike, [](const Signature& s) { return s[0] < kShort; });
-  Splitter splitter(both->digits);
-  Dims extents = both->digits.extents();
-  for (const Condition& c : both->digits.domain)
+  Splitter splitter(p.digits);
+  Dims extents = p.digits.extents();
+  for (const Condition& c : p.digits.domain)
     if (!splitter.add(c, extents)) return fail("too many boxes");
-  for (const auto* terms : {&both->a, &both->b}) {
+  for (const auto* terms : {&p.a, &p.b}) {
     for (const IndexTerm& t : *terms)
       for (const Condition& c : t.conditions)
         if (!splitter.add(c, t.extents)) return fail("too many boxes");
@@ -352,30 +353,78 @@ Result<Agreement> by_terms(const Graph& a, const Graph& b, const AgreementOption
   std::vector<ProductReader> readers[2];
   size_t products[2] = {0, 0};
   for (int side = 0; side < 2; ++side) {
-    for (const IndexTerm& t : side ? both->b : both->a) {
+    for (const IndexTerm& t : side ? p.b : p.a) {
       readers[side].emplace_back(t, outputs, alike);
       products[side] += readers[side].back().count();
     }
     if (products[side] > options.max_products) return fail("too many products");
   }
-  result.boxes = splitter.all();
-  std::erase_if(result.boxes, [&](const Agreement::Box& box) {
-    return !std::all_of(result.digits.domain.begin(), result.digits.domain.end(),
-                        [&](const Condition& c) {
-                          int64_t v = evaluate(c.of, box.low.data());
-                          return 0 <= v && v < c.extent;
-                        });
-  });
-  for (Agreement::Box& box : result.boxes) {
+  std::vector<Compared> all;
+  for (Agreement::Box& box : splitter.all()) {
+    if (!std::all_of(p.digits.domain.begin(), p.digits.domain.end(), [&](const Condition& c) {
+          int64_t v = evaluate(c.of, box.low.data());
+          return 0 <= v && v < c.extent;
+        })) {
+      continue;
+    }
     Products in[2];
     for (int side = 0; side < 2; ++side)
       for (const ProductReader& r : readers[side]) r.add(box, in[side]);
     box.agree = same(in[0], in[1]);
+    all.push_back({std::move(box), {same(in[0], {}), same(in[1], {})}});
+    if (!all.back().box.agree && only_everywhere) return std::vector{std::move(all.back())};
+  }
+  return all;
+}
+
+// A factor that agrees everywhere and is nowhere nothing is one box.
+void unite_if_alike(std::vector<Compared>& boxes, const Digits& digits) {
+  auto plain = [](const Compared& c) { return c.box.agree && !c.none[0]; };
+  if (!digits.domain.empty() || !std::all_of(boxes.begin(), boxes.end(), plain)) return;
+  const Dims extents = digits.extents();
+  boxes = {{{Dims(extents.size(), 0), extents, true}}};
+}
+
+Result<Agreement> by_terms(const Graph& a, const Graph& b, const AgreementOptions& options) {
+  auto both = terms_of_both(a, b);
+  if (!both) return Failure{both.error()};
+  Agreement result{.digits = both->digits, .method = "terms"};
+  const std::vector<TermFactor> factors = factors_of(*both);
+  std::vector<std::vector<Compared>> boxes;
+  Dims first, counts;
+  size_t all = 1;
+  for (const TermFactor& f : factors) {
+    auto now = compared(f.terms, options, options.only_everywhere && factors.size() == 1);
+    if (!now) return Failure{now.error()};
+    unite_if_alike(*now, f.terms.digits);
+    first.push_back(0);
+    counts.push_back(static_cast<int64_t>(now->size()));
+    all *= now->size();
+    boxes.push_back(std::move(*now));
+  }
+  if (all > options.max_boxes) return fail("too many boxes");
+  if (all == 0) return result;
+  Dims at = first;
+  do {
+    Agreement::Box box{Dims(both->digits.all.size()), Dims(both->digits.all.size()), true};
+    bool none[2] = {false, false};
+    for (size_t f = 0; f < factors.size(); ++f) {
+      const Compared& c = boxes[f][static_cast<size_t>(at[f])];
+      for (size_t k = 0; k < factors[f].digits.size(); ++k) {
+        const auto digit = static_cast<size_t>(factors[f].digits[k]);
+        box.low[digit] = c.box.low[k];
+        box.high[digit] = c.box.high[k];
+      }
+      box.agree &= c.box.agree;
+      for (int side = 0; side < 2; ++side) none[side] |= c.none[side];
+    }
+    box.agree |= none[0] && none[1];
     if (!box.agree && options.only_everywhere) {
-      result.boxes = {box};
+      result.boxes = {std::move(box)};
       break;
     }
-  }
+    result.boxes.push_back(std::move(box));
+  } while (next_point(at.data(), first, counts));
   return result;
 }
 

@@ -135,6 +135,37 @@ TEST(Agreement, SumsThatMeetAtSomePointsDoNotAgree) {
   EXPECT_FALSE(found->everywhere());
 }
 
+// Two reads of one input trade a dimension: along each alone nothing changed.
+TEST(Agreement, DimensionsOfTwoReadsAreNotTraded) {
+  auto outer = [](const std::string& left, const std::string& right) {
+    auto read = [](const std::string& at) { return "view[map=\"[2, 3, 2, 3] <- " + at + "\"](x)"; };
+    return "graph(x: f32[2,3]) { return mul(" + read(left) + ", " + read(right) + ") }";
+  };
+  EXPECT_EQ(share(outer("[a, b]", "[c, d]"), outer("[c, d]", "[a, b]")), 1);
+  EXPECT_LT(share(outer("[a, b]", "[c, d]"), outer("[a, d]", "[c, b]")), 1);
+}
+
+// Blocks on a diagonal are all of the rows and all of the columns, but not of their pairs.
+TEST(Agreement, BlocksOnADiagonalAreNotAll) {
+  auto block = [](std::string_view pads, std::string_view at) {
+    return str("pad[pads=", pads, "](slice[starts=", at, ", sizes=[2,2], steps=[1,1]](x))");
+  };
+  EXPECT_EQ(share("graph(x: f32[4,4]) { return x }", "graph(x: f32[4,4]) { return add(" +
+                                                         block("[0,0,2,2]", "[0,0]") + ", " +
+                                                         block("[2,2,0,0]", "[2,2]") + ") }"),
+            0.5);
+}
+
+// Beyond the image both are zero, whatever one of them does to its columns.
+TEST(Agreement, WhatIsNothingInBothAgrees) {
+  const std::string in = "graph(x: f32[1,1,3,4], w: f32[1,1,1,1]) { return ",
+                    conv = "conv[strides=[1,1], dilations=[1,1], pads=[0,0,2,0], group=1](";
+  EXPECT_EQ(
+      share(in + conv + "x, w) }",
+            in + conv + "slice[starts=[0,0,0,3], sizes=[1,1,3,4], steps=[1,1,1,-1]](x), w) }"),
+      0.4);
+}
+
 TEST(Agreement, BordersOfGroupsAreBorders) {
   const std::string in = "graph(x: f32[1,4,5], w: f32[4,2,1]) { ";
   double s = share(in + "return conv[strides=[1], dilations=[1], pads=[0,0], group=2](x, w) }",
