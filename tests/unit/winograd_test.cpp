@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "kernels/cpu/winograd_transform.h"
 
 namespace emend {
@@ -31,6 +34,29 @@ TEST(Winograd, TransformsAreExact) {
     }
   }
   EXPECT_GT(checked, 500);
+}
+
+// Parts of a transform are all of it: every row once. Opposite points, which share work, stay
+// together.
+TEST(Winograd, RowsAreTakenTogether) {
+  for (int64_t n : {4, 6, 7, 8}) {
+    WinogradMatrices w = winograd_matrices(n - 2, 3, winograd_points(n));
+    for (const RationalMatrix& m : {w.a, w.b}) {
+      for (int64_t most : {0, 1, 3, 8}) {
+        std::vector<size_t> rows;
+        for (const auto& part : rows_together(m, most))
+          rows.insert(rows.end(), part.begin(), part.end());
+        std::ranges::sort(rows);
+        std::vector<size_t> all(m.size());
+        std::iota(all.begin(), all.end(), size_t{0});
+        EXPECT_EQ(rows, all);
+      }
+    }
+  }
+  WinogradMatrices w = winograd_matrices(6, 3, winograd_points(8));
+  using Parts = std::vector<std::vector<size_t>>;
+  EXPECT_EQ(rows_together(w.b, 2), (Parts{{0}, {1, 2}, {3, 4}, {5, 6}, {7}}));
+  EXPECT_EQ(rows_together(w.a, 2), (Parts{{0, 2, 4}, {1, 3, 5}}));
 }
 
 }  // namespace

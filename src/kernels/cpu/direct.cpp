@@ -4,8 +4,9 @@
 // shuffled inside its register so that every lane meets the channels of its own group; otherwise
 // single inputs are broadcast. Columns whose taps leave the image are tiles of their own, printed
 // without those taps, and windows are cut to the image's rows, so that nothing is tested in a tile.
-// Channels that fill no vector are vectors of half the width, and so on. The sums of a tile go
-// through a buffer in the first-level cache to the rest of the group.
+// Channels that fill no vector are vectors of half the width, and so on. The rest of the group
+// takes the sums of a tile from registers, vector by vector, or where that would be too much text
+// from a buffer in the first-level cache.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -33,7 +34,7 @@ struct Config {
 // where it wrote them, and so will the next layer. Weights that are many are kept instead, those of
 // a chunk while all its rows go by.
 bool rows_first(const Window& w) {
-  constexpr int64_t kKept = 64 << 10;  // floats
+  constexpr int64_t kKept = 128 << 10;  // floats
   return w.depth() * w.lanes() <= kKept;
 }
 
@@ -140,28 +141,61 @@ class DirectPrinter {
       if (runs.empty() || runs.back().first != function) runs.emplace_back(function, 0);
       runs.back().second = t + 1;
     }
-    std::string arguments = str("x", w_.x.buffer, ", w, sums, at");
-    for (int k : w_.window) arguments += str(", from", k, ", to", k);
+    std::string arguments = "w, sums, at, tile, block";
+    each_variable([&](const std::string&, const std::string& name) { arguments += ", " + name; });
     for (size_t r = 0; r < runs.size(); ++r) {
       text += r + 1 < runs.size() ? str("if (tile < ", runs[r].second, ") ") : "";
       text += str(runs[r].first, "(", arguments, ");\n", r + 1 < runs.size() ? "else " : "");
     }
-    return text + epilogue(lanes) + "}\n";
+    return text + (in_registers() ? "" : epilogue_of_buffer(lanes)) + "}\n";
   }
 
-  // The rest of the group for the columns of a tile.
-  std::string epilogue(int64_t lanes) const {
-    int64_t count = w_.extent(w_.column);
+  // What tiles know besides: buffers, where the row is, and what of the window is inside.
+  void each_variable(
+      const std::function<void(const std::string& type, const std::string& name)>& see) const {
+    for (size_t b = 0; b < group_.inputs.size(); ++b)
+      see(str("const ", c_storage(group_.type(group_.inputs[b].node).dtype), "*"), str("x", b));
+    for (size_t b = 0; b < group_.outputs.size(); ++b)
+      see(str(c_storage(group_.type(group_.outputs[b].node).dtype), "*"), str("y", b));
+    for (int a : w_.rows) see("int64_t", name(a));
+    for (int k : w_.window) {
+      see("int64_t", str("from", k));
+      see("int64_t", str("to", k));
+    }
+  }
+
+  // The rest of the group for some lanes of a column, whose sums begin at tile_row.
+  std::string epilogue(const std::string& column, const std::string& first, int64_t lanes) const {
     RowPrinter printer(w_.nest, group_, w_.lane, lanes);
     printer.give(w_.sum, "tile_row[lane_]");
     printer.fix_lanes(lanes);
+    return str(w_.column < 0 ? "" : str("const int64_t ", name(w_.column), " = ", column, ";\n"),
+               "const int64_t lo = ", first, ";\n", printer.print());
+  }
+
+  // Compilers keep a vector that is stored and read again in its register, if that is written out.
+  bool in_registers() const {
+    constexpr size_t kLongest = 24 << 10;
+    return leaf_reductions(w_.nest).empty() &&
+           epilogue("0", "0", width_).size() *
+                   static_cast<size_t>(config_.columns * config_.vectors) <=
+               kLongest;
+  }
+  std::string epilogue_of_registers(int64_t column, const Piece& p, const std::string& sum) const {
+    return str("{\nfloat tile_row[", p.width, "] __attribute__((aligned(64)));\n*(em_v", p.width,
+               "*)tile_row = ", sum, ";\n",
+               epilogue(str("tile * ", config_.columns, " + ", column),
+                        str("block * ", block_, " + ", p.first), p.width),
+               "}\n");
+  }
+  std::string epilogue_of_buffer(int64_t lanes) const {
+    int64_t count = w_.extent(w_.column);
     std::string end = str("(tile + 1) * ", config_.columns);
     if (count % config_.columns != 0)
       end = str("(", end, " < ", count, " ? ", end, " : ", count, ")");
     return str("const float* tile_row = sums;\nfor (int64_t column = tile * ", config_.columns,
                "; column < ", end, "; ++column, tile_row += ", block_, ") {\n",
-               w_.column < 0 ? "" : str("const int64_t ", name(w_.column), " = column;\n"),
-               "const int64_t lo = block * ", block_, ";\n", printer.print(), "}\n");
+               epilogue("column", str("block * ", block_), lanes), "}\n");
   }
 
   // ---- tiles
@@ -191,10 +225,12 @@ class DirectPrinter {
     auto [it, fresh] = functions_.try_emplace({tile, lanes}, str("ENTRY_tile", functions_.size()));
     if (!fresh) return it->second;
     auto vectors = pieces(lanes, width_);
-    std::string text = str("static inline __attribute__((always_inline)) void ", it->second,
-                           "(const float* restrict x, const float* restrict w, ",
-                           "float* restrict sums, int64_t at");
-    for (int k : w_.window) text += str(", int64_t from", k, ", int64_t to", k);
+    std::string text = str(
+        "static inline __attribute__((always_inline)) void ", it->second,
+        "(const float* restrict w, float* restrict sums, int64_t at, int64_t tile, int64_t block");
+    each_variable([&](const std::string& type, const std::string& name) {
+      text += str(", ", type, " ", name);
+    });
     text += ") {\n";
     each_sum(tile, vectors, [&](int64_t c, size_t v) {
       text += str("em_v", vectors[v].width, " c", c, "_", v, " = {0};\n");
@@ -210,13 +246,16 @@ class DirectPrinter {
       text += str("for (int64_t ", name(k), " = from", k, "; ", name(k), " < to", k, "; ++",
                   name(k), ") {\n");
     }
-    text += str("const float* const xs = x + (at + ", w_.nest.math.text(x_at, name), ");\n",
-                "const float* const ws = w + (", w_.nest.math.text(w_at, name), ");\n");
+    text +=
+        str("const float* const xs = x", w_.x.buffer, " + (at + ", w_.nest.math.text(x_at, name),
+            ");\n", "const float* const ws = w + (", w_.nest.math.text(w_at, name), ");\n");
     text += w_.shuffled ? shuffled_sums(tile, vectors) : broadcast_sums(tile, vectors);
     for (size_t k = 0; k < w_.window.size(); ++k) text += "}\n";
     each_sum(tile, vectors, [&](int64_t c, size_t v) {
-      text += str("*(em_v", vectors[v].width, "*)(sums + ", c * block_ + vectors[v].first, ") = c",
-                  c, "_", v, ";\n");
+      std::string sum = str("c", c, "_", v);
+      text += in_registers() ? epilogue_of_registers(c, vectors[v], sum)
+                             : str("*(em_v", vectors[v].width, "*)(sums + ",
+                                   c * block_ + vectors[v].first, ") = ", sum, ";\n");
     });
     tiles_ += text + "}\n";
     return it->second;

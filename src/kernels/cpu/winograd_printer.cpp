@@ -1,5 +1,6 @@
 #include "kernels/cpu/winograd_printer.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/text.h"
@@ -52,6 +53,66 @@ class Separable {
   std::string prefix_;
 };
 
+// The same from memory to memory. Of the first dimension some rows of the matrix are done at a
+// time, those that share work, and taken through the others: all at once would not fit the
+// registers, and to read an input twice is cheaper than to put away what was made of it.
+class SeparableInParts {
+ public:
+  using Place = std::function<std::string(int64_t)>;
+
+  SeparableInParts(std::vector<RationalMatrix> matrices, Place load, Place store)
+      : matrices_(std::move(matrices)), load_(std::move(load)), store_(std::move(store)) {
+    for (size_t d = 1; d < matrices_.size(); ++d) {
+      inputs_ *= static_cast<int64_t>(matrices_[d][0].size());
+      outputs_ *= static_cast<int64_t>(matrices_[d].size());
+    }
+  }
+
+  std::string print() const {
+    std::string text;
+    for (const auto& rows : rows_together(matrices_[0], kLive / inputs_)) text += part(rows);
+    return text;
+  }
+
+ private:
+  static constexpr int64_t kLive = 16;  // vectors that wait in registers
+
+  std::string part(const std::vector<size_t>& rows) const {
+    RationalMatrix some;
+    for (size_t r : rows) some.push_back(matrices_[0][r]);
+    std::vector<std::vector<std::string>> waiting(rows.size());
+    std::string text = "{\n";
+    for (int64_t i = 0; i < inputs_; ++i) {
+      std::vector<std::string> in, out;
+      for (size_t c = 0; c < some[0].size(); ++c) {
+        auto e = static_cast<int64_t>(c) * inputs_ + i;
+        in.push_back(str("x", e));
+        if (std::ranges::any_of(some, [&](const auto& row) { return row[c].num != 0; }))
+          text += str("const em_v x", e, " = ", load_(e), ";\n");
+      }
+      for (size_t r = 0; r < rows.size(); ++r) {
+        out.push_back(str("t", rows[r], "_", i));
+        waiting[r].push_back(out.back());
+      }
+      text += product_text(some, in, out);
+    }
+    for (size_t r = 0; r < rows.size(); ++r) {
+      std::vector<RationalMatrix> others(matrices_.begin() + 1, matrices_.end());
+      text += Separable(std::move(others), str("y", rows[r], "_")).print(waiting[r]);
+      for (size_t e = 0; e < waiting[r].size(); ++e) {
+        auto place = static_cast<int64_t>(rows[r]) * outputs_ + static_cast<int64_t>(e);
+        text += str("*(em_v*)(", store_(place), ") = ", waiting[r][e], ";\n");
+      }
+    }
+    // What is read again is not to be kept.
+    return text + "__asm__ volatile(\"\" ::: \"memory\");\n}\n";
+  }
+
+  std::vector<RationalMatrix> matrices_;
+  Place load_, store_;
+  int64_t inputs_ = 1, outputs_ = 1;  // of the other dimensions
+};
+
 class WinogradPrinter {
  public:
   WinogradPrinter(const Correlation& r, const Graph& group, const WinogradConfig& f,
@@ -63,10 +124,13 @@ class WinogradPrinter {
 
   KernelCode print() {
     std::string text =
-        declare_vector(s_.width) + str("static const float ENTRY_zeros[", r_.channels, "];\n");
+        declare_vector(s_.width) + str("static const float ENTRY_zeros[",
+                                       row_step() * (s_.n.back() - 1) + r_.channels, "];\n");
     if (masked()) text += masked_load();
     if (turns()) text += print_turn({.width = s_.width});
-    text += input_transform() + tile() + output_transform();
+    if (row_step() > 0) text += input_transform(true);
+    text += input_transform(false) + tile("ENTRY_tile", f_.rows) + output_transform();
+    if (s_.last_rows > 0) text += tile("ENTRY_last", s_.last_rows);
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
     text += str("float* const v = buffers[", group_.inputs.size() + group_.outputs.size(),
@@ -81,7 +145,8 @@ class WinogradPrinter {
                 s_.blocks, " * ", s_.passes_of_task, ";\n");
     text += str("const int64_t pass1 = pass0 + ", s_.passes_of_task, " < ", s_.passes,
                 " ? pass0 + ", s_.passes_of_task, " : ", s_.passes, ";\n");
-    text += read_tiles();
+    text += str("const int64_t tiles = ", s_.tiles_in_all, " - tile0 < ", s_.block, " ? ",
+                s_.tiles_in_all, " - tile0 : ", s_.block, ";\n", read_tiles());
     text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + products() +
             (turns() ? write_columns() : write_tiles());
     text += "}\n}\n}\n";
@@ -91,12 +156,6 @@ class WinogradPrinter {
   }
 
  private:
-  std::vector<std::string> numbered(const char* prefix, int64_t count) const {
-    std::vector<std::string> names;
-    for (int64_t i = 0; i < count; ++i) names.push_back(str(prefix, i));
-    return names;
-  }
-
   // A function that multiplies a vector after the other by a matrix of every dimension.
   std::string transform(const char* signature, const char* vector, int64_t lanes,
                         RationalMatrix WinogradMatrices::*which,
@@ -104,14 +163,9 @@ class WinogradPrinter {
                         const std::function<std::string(int64_t)>& store) const {
     std::vector<RationalMatrix> all;
     for (const WinogradMatrices& w : matrices_) all.push_back(w.*which);
-    std::string text = str("static void ", signature, " {\nfor (int64_t ", vector, " = 0; ", vector,
-                           " < ", lanes, "; ", vector, " += ", s_.width, ") {\n");
-    auto names = numbered("x", s_.points);
-    for (int64_t e = 0; e < s_.points; ++e) text += str("const em_v x", e, " = ", load(e), ";\n");
-    text += Separable(std::move(all), "y").print(names);
-    for (size_t e = 0; e < names.size(); ++e)
-      text += str("*(em_v*)(", store(static_cast<int64_t>(e)), ") = ", names[e], ";\n");
-    return text + "}\n}\n";
+    return str("static void ", signature, " {\nfor (int64_t ", vector, " = 0; ", vector, " < ",
+               lanes, "; ", vector, " += ", s_.width, ") {\n",
+               SeparableInParts(std::move(all), load, store).print(), "}\n}\n");
   }
 
   static std::string whole(const std::string& at) { return str("*(const em_v*)(", at, ")"); }
@@ -129,12 +183,32 @@ class WinogradPrinter {
                (int64_t{1} << (r_.channels % s_.width)) - 1, " : -1)");
   }
 
-  std::string input_transform() const {
+  // Of the input from one column to the next, where tiles can be read row by row; else 0.
+  int64_t row_step() const {
+    constexpr int64_t kZeros = 16 << 10;  // a row of them
+    const Nest& nest = r_.nest();
+    int64_t step = *nest.math.stride(r_.input().at, r_.window.back().out);
+    bool apart = std::ranges::all_of(r_.input().bounds, [&](const Bound& b) {
+      return !of_columns(b) || std::ranges::none_of(r_.window, [&](const WindowDim& d) {
+        return d.out != r_.window.back().out && nest.math.stride(b.at, d.out) != 0;
+      });
+    });
+    return apart && step > 0 && step * s_.n.back() <= kZeros ? step : 0;
+  }
+  bool of_columns(const Bound& b) const {
+    return r_.nest().math.stride(b.at, r_.window.back().out) != 0;
+  }
+
+  // From a pointer to every place, or to the first of every row.
+  std::string input_transform(bool rows) const {
     return transform(
-        "ENTRY_in(const float* const* from, float* restrict v)", "c", r_.channels,
-        &WinogradMatrices::b,
+        rows ? "ENTRY_rows(const float* const* from, float* restrict v)"
+             : "ENTRY_in(const float* const* from, float* restrict v)",
+        "c", r_.channels, &WinogradMatrices::b,
         [&](int64_t e) {
-          std::string at = str("from[", e, "] + c");
+          int64_t n = s_.n.back();
+          std::string at =
+              rows ? str("from[", e / n, "] + c + ", e % n * row_step()) : str("from[", e, "] + c");
           return masked() ? str("ENTRY_load(", at, ", ", lanes_at("c"), ")") : whole(at);
         },
         [&](int64_t e) { return str("v + c + ", e * s_.v_plane()); });
@@ -155,9 +229,9 @@ class WinogradPrinter {
 
   // Weights are fetched some lines ahead, across the ends of panels: they are read in the order of
   // memory.
-  std::string tile() const {
-    return print_tile({.name = "ENTRY_tile",
-                       .rows = f_.rows,
+  std::string tile(const char* name, int64_t rows) const {
+    return print_tile({.name = name,
+                       .rows = rows,
                        .vectors = f_.vectors,
                        .arithmetic = {.width = s_.width},
                        .panel = s_.panel,
@@ -201,45 +275,118 @@ class WinogradPrinter {
     return text;
   }
 
-  std::string read_tiles() const {
+  // Where a place of a tile is in the input, by the iterators of the output, and when it is inside.
+  struct Reading {
+    std::string from;
+    std::vector<std::string> row,
+        column;  // conditions: what does not depend on the column, and what does
+    std::string inside(bool columns) const {
+      std::vector<std::string> all = row;
+      if (columns) all.insert(all.end(), column.begin(), column.end());
+      return join(all, " && ");
+    }
+  };
+  Reading reading() const {
     const Nest& nest = r_.nest();
-    Linear at = r_.input().at;
     auto without_sums = [&](Linear e) {
       for (int k : r_.c.k) e = e + term(k, -*nest.math.stride(e, k));
-      return e;
+      return nest.math.text(e, iterator_name);
     };
-    auto name = [](int a) { return iterator_name(a); };
-    std::string inside;
-    auto require = [&](const std::string& what) {
-      inside += (inside.empty() ? "" : " && ") + what;
-    };
+    Reading all;
     for (const Bound& b : r_.input().bounds)
-      require(str("(uint64_t)(", nest.math.text(without_sums(b.at), name), ") < ", b.extent));
+      (of_columns(b) ? all.column : all.row)
+          .push_back(str("(uint64_t)(", without_sums(b.at), ") < ", b.extent));
     for (size_t d = 0; d < s_.n.size(); ++d) {
       int64_t outputs = r_.extent(r_.window[d].out);
       if (s_.m[d] * s_.tiles[d] != outputs)
-        require(str(name(r_.window[d].out), " < ", outputs + s_.taps[d] - 1));
+        (d + 1 == s_.n.size() ? all.column : all.row)
+            .push_back(str(iterator_name(r_.window[d].out), " < ", outputs + s_.taps[d] - 1));
     }
-    std::string from = str("x", r_.input().buffer, " + ", nest.math.text(without_sums(at), name));
-    if (!inside.empty()) from = str(inside, " ? ", from, " : ENTRY_zeros");
-    std::string text = str("for (int64_t t = 0; t < ", s_.block, "; ++t) {\n");
-    text +=
-        declare_tile(str("tile0 + t < ", s_.tiles_in_all, " ? tile0 + t : ", s_.tiles_in_all - 1));
-    text += str("const float* from[", s_.points, "];\n");
-    text += each_place(s_.n, nullptr, str("from[", number_of_place(s_.n), "] = ", from, ";\n"));
-    return text + str("ENTRY_in(from, v + t * ", s_.v_row, ");\n}\n");
+    all.from = str("x", r_.input().buffer, " + ", without_sums(r_.input().at));
+    return all;
+  }
+
+  std::string read_tiles() const {
+    Reading r = reading();
+    auto transformed = [&](const char* function, const Dims& places, const std::string& inside) {
+      std::string from = inside.empty() ? r.from : str(inside, " ? ", r.from, " : ENTRY_zeros");
+      return str(
+          each_place(places, nullptr, str("from[", number_of_place(places), "] = ", from, ";\n")),
+          function, "(from, v + t * ", s_.v_row, ");\n");
+    };
+    std::string each = transformed("ENTRY_in", s_.n, r.inside(true));
+    if (row_step() > 0) {
+      Dims rows = s_.n;
+      rows.back() = 1;
+      each = str("int whole = 1;\n", columns_inside(r), "if (whole) {\n",
+                 transformed("ENTRY_rows", rows, r.inside(false)), "} else {\n", each, "}\n");
+    }
+    return str("for (int64_t t = 0; t < tiles; ++t) {\n", declare_tile("tile0 + t"),
+               "const float* from[", s_.points, "];\n", each, "}\n");
+  }
+
+  // Whether the first and the last column of a tile are inside, and so all of them.
+  std::string columns_inside(const Reading& r) const {
+    if (r.column.empty()) return "";
+    std::string text;
+    for (int64_t e : {int64_t{0}, s_.n.back() - 1}) {
+      text += str("{\nconst int64_t ", iterator_name(r_.window.back().out), " = t", s_.n.size() - 1,
+                  " * ", s_.m.back(), " + ", e, ";\nwhole &= ", join(r.column, " && "), ";\n}\n");
+    }
+    return text;
   }
 
   std::string products() const {
     constexpr int64_t kAhead = 512;  // floats
     int64_t weights = r_.channels * s_.panel;
     std::string buffer = str("x", r_.c.load(r_.w).buffer);
-    return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\nfor (int64_t n = 0; n < ", f_.pass,
-               "; ++n) {\nconst float* const u = ", buffer, " + ((pass * ", s_.points, " + p) * ",
-               f_.pass, " + n) * ", weights, ";\nfor (int64_t t = 0; t < ", s_.block,
-               "; t += ", f_.rows, ")\nENTRY_tile(", r_.channels, ", v + p * ", s_.v_plane(),
-               " + t * ", s_.v_row, ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ",
-               s_.panel, ", (const char*)(u + ", kAhead, "));\n}\n}\n");
+    std::string arguments = str("(", r_.channels, ", v + p * ", s_.v_plane(), " + t * ", s_.v_row,
+                                ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ",
+                                s_.panel, ", (const char*)(u + ", kAhead, "));\n");
+    std::string last;
+    if (s_.last_rows > 0) {
+      last = str("if (t + ", f_.rows, " > tiles) ENTRY_last", arguments, "else ");
+    }
+    return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\n", fetch_tiles(),
+               "for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst float* const u = ", buffer,
+               " + ((pass * ", s_.points, " + p) * ", f_.pass, " + n) * ", weights,
+               ";\nfor (int64_t t = 0; t < tiles; t += ", f_.rows, ")\n", last, "ENTRY_tile",
+               arguments, "}\n}\n");
+  }
+
+  // While the products of a point run, the place of that number is fetched of the inputs of the
+  // next task's tiles, which have as many places as points, and of these tiles' outputs.
+  std::string fetch_tiles() const {
+    if (!s_.streams) return "";
+    Reading r = reading();
+    std::string inside = r.inside(true);
+    std::string text =
+        str("if (pass == pass0)\n",
+            fetch_place(s_.n, s_.block, inside.empty() ? "1" : inside, r.from, r_.channels, false));
+    if (turns() || r_.maps.size() != 1) return text;
+    const NestStore& store = r_.nest().stores[0];
+    std::string at = r_.nest().math.text(store.at + term(r_.maps.back(), -1), iterator_name),
+                within = str("p < ", s_.pixels);
+    for (const WindowDim& d : r_.window)
+      within += str(" && ", iterator_name(d.out), " < ", r_.extent(d.out));
+    return text + fetch_place(s_.m, 0, within,
+                              str("y", store.buffer, " + ", at, " + pass * ", f_.pass * s_.panel),
+                              f_.pass * s_.panel, true);
+  }
+
+  // Of all tiles of a task, counted from `first` of this one's.
+  std::string fetch_place(const Dims& extents, int64_t first, const std::string& inside,
+                          const std::string& from, int64_t count, bool to_write) const {
+    std::string text =
+        str("for (int64_t t = ", first, "; t < ", first + s_.block, " && tile0 + t < ",
+            s_.tiles_in_all, "; ++t) {\n", declare_tile("tile0 + t"));
+    int64_t step = 1;
+    for (size_t d = extents.size(); d-- > 0; step *= extents[d]) {
+      text += str("const int64_t ", iterator_name(r_.window[d].out), " = t", d, " * ", s_.m[d],
+                  " + p / ", step, " % ", extents[d], ";\n");
+    }
+    return str(text, "if (", inside, ")\nfor (int64_t c = 0; c < ", count, "; c += ", kLineFloats,
+               ") __builtin_prefetch(", from, " + c, ", to_write ? 1 : 0, ", 2);\n}\n");
   }
 
   // Opens a loop over the panels of a pass; the maps of one go from `from` to `to`.
@@ -266,9 +413,8 @@ class WinogradPrinter {
     std::string map = iterator_name(r_.maps.back()), column = iterator_name(r_.window.back().out);
     std::string buffer = str("y", store.buffer), last = str("t", s_.tiles.size() - 1);
     std::string text =
-        str("for (int64_t t = 0, run; t < ", s_.block, " && tile0 + t < ", s_.tiles_in_all,
-            "; t += run) {\n", declare_tile("tile0 + t"), "run = ", s_.tiles.back(), " - ", last,
-            ";\nif (run > ", s_.block, " - t) run = ", s_.block, " - t;\n",
+        str("for (int64_t t = 0, run; t < tiles; t += run) {\n", declare_tile("tile0 + t"),
+            "run = ", s_.tiles.back(), " - ", last, ";\nif (run > tiles - t) run = tiles - t;\n",
             "const int64_t begin = ", last, " * ", m, ", left = ", extent,
             " - begin, count = run * ", m, " < left ? run * ", m, " : left;\n",
             each_panel("lo", "hi"), "for (int64_t u = 0; u < run; ++u)\nENTRY_out(m + (t + u) * ",
@@ -302,12 +448,14 @@ class WinogradPrinter {
 
   std::string write_tiles() const {
     bool one = r_.maps.size() == 1;
-    std::string text =
-        str("for (int64_t t = 0; t < ", s_.block, " && tile0 + t < ", s_.tiles_in_all, "; ++t) {\n",
-            declare_tile("tile0 + t"), each_panel(one ? "lo" : "from", one ? "hi" : "to"));
+    std::string text = str("for (int64_t t = 0; t < tiles; ++t) {\n", declare_tile("tile0 + t"),
+                           each_panel(one ? "lo" : "from", one ? "hi" : "to"));
     text += str("ENTRY_out(m + t * ", s_.m_row, " + n * ", s_.panel, ", out);\n");
     RowPrinter printer(r_.nest(), group_, r_.maps.back(), s_.panel);
-    printer.give(r_.c.sum, str("row[", iterator_name(r_.maps.back()), " - lo]"));
+    bool fixed = one && r_.outputs % s_.panel == 0;
+    if (fixed) printer.fix_lanes(s_.panel);
+    printer.give(r_.c.sum,
+                 fixed ? "row[lane_]" : str("row[", iterator_name(r_.maps.back()), " - lo]"));
     std::string place = str("out + (", number_of_place(s_.m), ") * ", s_.panel);
     std::string body = str("const float* const row = ", place, one ? "" : " + (at - from)", ";\n",
                            printer.print());

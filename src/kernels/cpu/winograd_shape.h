@@ -52,7 +52,9 @@ struct WinogradSizes {
   int64_t width = 16, panel = 32;                    // lanes; output channels
   int64_t passes = 1, passes_of_task = 1, splits = 1;
   int64_t block = 14, blocks = 1;  // tiles of a task
+  int64_t last_rows = 0;           // of the last register block, if there are fewer tiles for it
   int64_t lanes = 16;              // channels in whole vectors
+  bool streams = false;            // inputs and outputs are more than caches hold
   int64_t v_row = 0, m_row = 0;    // elements from one tile to the next
   // Of a row of neighbouring tiles whose results are turned before they are stored; 0: they are
   // stored along channels.

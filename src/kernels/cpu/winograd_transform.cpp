@@ -156,6 +156,17 @@ std::optional<EvenOdd> split(const std::vector<Rational>& x, const std::vector<R
   return s;
 }
 
+int64_t terms(const std::vector<Rational>& row) {
+  return std::ranges::count_if(row, [](const Rational& r) { return r.num != 0; });
+}
+
+// If that is less work than one after the other.
+std::optional<EvenOdd> shared(const std::vector<Rational>& x, const std::vector<Rational>& y) {
+  auto pair = split(x, y);
+  bool less = pair && terms(pair->even) + terms(pair->odd) + 2 < terms(x) + terms(y);
+  return less ? pair : std::nullopt;
+}
+
 RationalMatrix transposed(const RationalMatrix& m) {
   RationalMatrix t(m[0].size(), std::vector<Rational>(m.size()));
   for (size_t i = 0; i < m.size(); ++i) {
@@ -172,10 +183,8 @@ class ProductPrinter {
     share_columns(columns, in, names[0]);
     RationalMatrix rows = transposed(columns);
     for (size_t i = 0; i < rows.size(); ++i) {
-      auto pair = i + 1 < rows.size() ? split(rows[i], rows[i + 1]) : std::nullopt;
-      bool shared =
-          pair && terms(pair->even) + terms(pair->odd) + 2 < terms(rows[i]) + terms(rows[i + 1]);
-      if (!shared) {
+      auto pair = i + 1 < rows.size() ? shared(rows[i], rows[i + 1]) : std::nullopt;
+      if (!pair) {
         declare(names[i], sum_text(rows[i], in));
         continue;
       }
@@ -190,11 +199,6 @@ class ProductPrinter {
   }
 
  private:
-  static int64_t terms(const std::vector<Rational>& row) {
-    int64_t n = 0;
-    for (const Rational& r : row) n += r.num != 0;
-    return n;
-  }
   void declare(const std::string& name, const std::string& value) {
     text_ += str("const em_v ", name, " = ", value.empty() ? "(em_v){0}" : value, ";\n");
   }
@@ -204,10 +208,13 @@ class ProductPrinter {
                      const std::string& prefix) {
     for (size_t j = 0; j + 1 < columns.size(); ++j) {
       auto pair = split(columns[j], columns[j + 1]);
-      if (!pair || terms(columns[j]) < 3 || terms(columns[j + 1]) < 3) continue;
+      if (!pair) continue;
+      int64_t even = terms(pair->even), odd = terms(pair->odd);
+      int64_t shared = even + (even > 0) + odd + (odd > 0);
+      if (shared >= terms(columns[j]) + terms(columns[j + 1])) continue;
       std::string sum = str(prefix, "s", j), difference = str(prefix, "d", j);
-      declare(sum, str(in[j], " + ", in[j + 1]));
-      declare(difference, str(in[j], " - ", in[j + 1]));
+      if (even > 0) declare(sum, str(in[j], " + ", in[j + 1]));
+      if (odd > 0) declare(difference, str(in[j], " - ", in[j + 1]));
       in[j] = sum;
       in[j + 1] = difference;
       columns[j] = std::move(pair->even);
@@ -224,6 +231,28 @@ class ProductPrinter {
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
                          const std::vector<std::string>& names) {
   return ProductPrinter().print(matrix, in, names);
+}
+
+std::vector<std::vector<size_t>> rows_together(const RationalMatrix& matrix, int64_t most) {
+  std::vector<std::vector<size_t>> all;
+  // Rows of outputs see opposite points alike, or opposite, every other one.
+  bool outputs = matrix.size() < matrix[0].size();
+  for (size_t first = 0; first < (outputs ? 2 : matrix.size());) {
+    std::vector<size_t> next = {first};
+    if (outputs) {
+      for (size_t i = first + 2; i < matrix.size(); i += 2) next.push_back(i);
+      ++first;
+    } else {
+      bool pair = first + 1 < matrix.size() && shared(matrix[first], matrix[first + 1]);
+      if (pair) next.push_back(first + 1);
+      first += next.size();
+    }
+    if (!all.empty() && std::ssize(all.back()) + std::ssize(next) <= most)
+      all.back().insert(all.back().end(), next.begin(), next.end());
+    else
+      all.push_back(std::move(next));
+  }
+  return all;
 }
 
 }  // namespace emend

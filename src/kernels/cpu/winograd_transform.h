@@ -42,4 +42,8 @@ double amplification(const WinogradMatrices& w);
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
                          const std::vector<std::string>& names);
 
+// The matrix's rows, those together that share work if they are multiplied at once; no more than
+// `most` unless they share.
+std::vector<std::vector<size_t>> rows_together(const RationalMatrix& matrix, int64_t most);
+
 }  // namespace emend
