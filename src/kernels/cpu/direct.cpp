@@ -17,45 +17,16 @@
 #include "base/text.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/direct_plan.h"
 #include "kernels/cpu/row_printer.h"
 #include "kernels/cpu/window.h"
 
 namespace emend {
 namespace {
 
-struct Config {
-  int64_t columns = 8;  // of a tile
-  int64_t vectors = 1;  // of a tile
-  int64_t chunks = 1;   // of lanes; a task is a row of one chunk
-  EMEND_FIELDS(columns, vectors, chunks)
-};
-
-// Chunks of a row go one after the other, so that a thread's rows are its own: it finds its inputs
-// where it wrote them, and so will the next layer. Weights that are many are kept instead, those of
-// a chunk while all its rows go by.
-bool rows_first(const Window& w) {
-  constexpr int64_t kKept = 128 << 10;  // floats
-  return w.depth() * w.lanes() <= kKept;
-}
-
-constexpr int64_t kUnrolled = 4;  // channels of a broadcast input that are not worth a loop
-
-// Vectors of one block of lanes: full ones, then halves for what is left.
-struct Piece {
-  int64_t first = 0, width = 0;
-};
-std::vector<Piece> pieces(int64_t lanes, int64_t width) {
-  std::vector<Piece> all;
-  for (int64_t at = 0; at < lanes; at += all.back().width) {
-    auto left = static_cast<uint64_t>(lanes - at);
-    all.push_back({at, std::min(width, static_cast<int64_t>(std::bit_floor(left)))});
-  }
-  return all;
-}
-
 class DirectPrinter {
  public:
-  DirectPrinter(const Window& window, const Graph& group, const Config& config,
+  DirectPrinter(const Window& window, const Graph& group, const DirectConfig& config,
                 const Target& target)
       : w_(window), group_(group), config_(config), width_(target.vector_bytes / 4) {
     block_ = config.vectors * width_;
@@ -356,87 +327,11 @@ class DirectPrinter {
 
   const Window& w_;
   const Graph& group_;
-  Config config_;
+  DirectConfig config_;
   int64_t width_ = 16, block_ = 16;
   std::map<std::pair<Tile, int64_t>, std::string> functions_;
   std::string tiles_;
 };
-
-double bytes_of(const Graph& group) {
-  double bytes = 0;
-  for (const auto& i : group.inputs) bytes += static_cast<double>(count(group.type(i.node).shape));
-  for (const auto& o : group.outputs) bytes += static_cast<double>(count(group.type(o.node).shape));
-  return bytes * 4;
-}
-
-// Inputs of a tile that are loaded for one step of the window.
-int64_t places(const Window& w, int64_t columns) {
-  std::set<int64_t> all;
-  for (int64_t c = 0; c < columns; ++c) {
-    for (int64_t t = 0; t < w.extent(w.tap); ++t)
-      all.insert(c * w.x_stride(w.column) + t * w.x_stride(w.tap));
-  }
-  return static_cast<int64_t>(all.size());
-}
-
-// How many steps of the window the next row is away.
-double row_step(const Window& w) {
-  if (w.rows.empty() || w.window.empty() || w.x_stride(w.window.back()) == 0) return 1;
-  return std::max(1.0, static_cast<double>(w.x_stride(w.rows.back())) /
-                           static_cast<double>(w.x_stride(w.window.back())));
-}
-
-// What is lost where inputs push each other out of the first-level cache: columns whose distance is
-// a multiple of its ways' size, or several vectors of columns that are wider still.
-double crowding(const Window& w, const Config& f, int64_t width) {
-  constexpr int64_t kWay = 4096, kWays = 8;
-  int64_t apart = std::gcd(w.x_stride(w.column) * 4, kWay);
-  if (!w.shuffled) {
-    // Channels that are no neighbours are in a line of the cache each.
-    bool far = w.extent(w.channel) > kUnrolled && w.x_stride(w.channel) != 1;
-    return f.columns * apart > kWay * kWays ? 2 : far ? 1.1 : 1;
-  }
-  return f.vectors > 1 && f.vectors * width < w.lanes() ? 1.15 : 1;
-}
-
-// In steps of one vector's multiply-add, of which a core does one at a time; constants measured.
-double estimate(const Window& w, const Graph& group, const Config& f, const Target& target) {
-  constexpr double kTile = 12, kSum = 1.5, kLoad = 0.3, kDeep = 6, kTask_s = 8e-9;
-  // Vectors of half the width go two at a time where the widest are made of two halves.
-  constexpr double kNarrow = 0.6;
-  constexpr double kFirstLevel = 16 << 10, kNear = 4;
-  int64_t width = target.vector_bytes / 4, block = f.vectors * width;
-  auto number = [](int64_t n) { return static_cast<double>(n); };
-  double products = number(w.depth()) * w.share_inside();
-  double loads = number(w.depth());
-  if (w.shuffled) loads *= number(places(w, f.columns)) / number(w.extent(w.tap)) + 1;
-  double crowd = crowding(w, f, width), row = 0;
-  for (int64_t at = 0; at < w.lanes(); at += block) {
-    double vectors = 0;
-    for (const Piece& p : pieces(std::min(block, w.lanes() - at), width))
-      vectors += p.width < width && target.vector_bytes == 64 ? kNarrow : 1;
-    for (int64_t c = 0; c < w.extent(w.column); c += f.columns) {
-      double sums = vectors * number(std::min(f.columns, w.extent(w.column) - c));
-      // Fewer sums than the pipeline is deep leave it waiting.
-      row +=
-          std::max(sums, kDeep) * crowd * products + kSum * sums + kLoad * vectors * loads + kTile;
-    }
-  }
-  double step_s = 2 * number(width) * target.threads / target.peak_flops;
-  double tasks = number(w.row_count() * f.chunks), threads = target.threads;
-  double uneven = std::ceil(tasks / threads) / tasks;
-  double seconds = (row * number(w.row_count()) * step_s + tasks * kTask_s) * uneven;
-  // Rows that the next row of a chunk does not find in the first-level cache are fetched again, in
-  // pieces unless a tile takes whole columns.
-  double bytes = bytes_of(group);
-  double window = number(extent_of(w.nest, w.window));
-  double in =
-      4 * number(count(group.type(group.inputs[static_cast<size_t>(w.x.buffer)].node).shape));
-  double again = std::max(0.0, window / row_step(w) - 1) * (block < w.lanes() ? 0.5 : 0.25);
-  if (in / number(w.row_count() * f.chunks) * window > kFirstLevel) bytes += in * again;
-  // Most of it is in caches nearer than the one that the machine's rate is of.
-  return target.launch_s + seconds + bytes / (target.bandwidth * kNear);
-}
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   Graph group = laid_out(wanted.group, wanted.layouts);
@@ -457,9 +352,9 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
       if (columns * vectors + vectors * taps + 2 * vectors > registers) continue;
       int64_t all_blocks = blocks(w->lanes(), vectors * width);
       for (int64_t chunks : std::set<int64_t>{1, std::min<int64_t>(2, all_blocks), all_blocks}) {
-        Config f{columns, vectors, chunks};
+        DirectConfig f{columns, vectors, chunks};
         Candidate c{.kernel = "direct", .config = to_attrs(f), .layouts = wanted.layouts};
-        c.estimate_s = estimate(*w, group, f, target);
+        c.estimate_s = direct_seconds(*w, group, f, target);
         all.push_back(std::move(c));
       }
     }
@@ -469,7 +364,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   for (Candidate& c : all) {
     c.packing.resize(group.inputs.size());
     c.packing[static_cast<size_t>(w->w.buffer)] =
-        window_packing(*w, group, c.config.as<Config>().vectors * width);
+        window_packing(*w, group, c.config.as<DirectConfig>().vectors * width);
   }
   return all;
 }
@@ -480,7 +375,7 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
   std::vector<bool> constant;
   for (const Graph& p : c.packing) constant.push_back(!p.outputs.empty());
   Window w = *window_in(group, constant, target.vector_bytes / 4);
-  return DirectPrinter(w, group, c.config.as<Config>(), target).print();
+  return DirectPrinter(w, group, c.config.as<DirectConfig>(), target).print();
 }
 
 }  // namespace
