@@ -8,7 +8,7 @@ those layers of a chain that neither read what is given nor write what is asked 
 weights as it liked (F(6, 3) takes 7.1 times what they are), so Emend may do that here, too.
 Outputs are checked against onnxruntime's. kernels.json keeps the last result of every case; --update-docs writes docs/kernels.md from it.
 """
-import argparse, json, os, pathlib, shutil, sys, tempfile
+import argparse, contextlib, json, os, pathlib, shutil, sys, tempfile
 
 import figures
 from compare import ROOT, command_of, largest_error, measure_limits, say, this_machine
@@ -174,7 +174,12 @@ def run_case(case, emend, options, machine):
             except Failed as e:
                 failures[runtime] = str(e)
         steps = []
-        ask_steps = lambda *_: steps.append(runners["emend"].ask(f"steps {STEP_RUNS + 1}")["steps"]) if "emend" in runners else None
+
+        def ask_steps(*_):
+            if "emend" in runners and runners["emend"].process.poll() is None:
+                with contextlib.suppress(Failed):
+                    steps.append(runners["emend"].ask(f"steps {STEP_RUNS + 1}")["steps"])
+
         times, failed = race(runners, options.seconds, ask_steps)
         results = {r: figures.summary(t) for r, t in times.items()}
         failures |= failed

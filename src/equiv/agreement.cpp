@@ -403,7 +403,7 @@ Result<Agreement> by_terms(const Graph& a, const Graph& b, const AgreementOption
     boxes.push_back(std::move(*now));
   }
   if (all > options.max_boxes) return fail("too many boxes");
-  if (all == 0) return result;
+  EMEND_ASSERT(all > 0);
   Dims at = first;
   do {
     Agreement::Box box{Dims(both->digits.all.size()), Dims(both->digits.all.size()), true};

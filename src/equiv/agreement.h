@@ -7,7 +7,8 @@
 //           of the position. A proof, for all values.
 //   field   where a program has no such form: values at every position over the prime field.
 // Never said of a position where they differ (docs/decisions/0032); said of all where they agree,
-// but for sums of products that coincide only by the smallness of a box.
+// but for sums of products that coincide only by the smallness of a box, or whose factors differ by
+// a number that another factor makes up for.
 #pragma once
 
 #include <cstdint>

@@ -237,16 +237,16 @@ TermFactor factor_of(const TermPair& whole, const Parted& parted, const std::set
   return f;
 }
 
-bool without_iterators(const Condition& c) {
+bool names_nothing(const Condition& c) {
   return c.of.terms.empty();
 }
 
-bool ties_nothing(const TermPair& p) {
+bool has_empty_conditions(const TermPair& p) {
   auto odd = [](const IndexTerm& t) {
-    return std::any_of(t.conditions.begin(), t.conditions.end(), without_iterators);
+    return std::any_of(t.conditions.begin(), t.conditions.end(), names_nothing);
   };
   return std::any_of(p.a.begin(), p.a.end(), odd) || std::any_of(p.b.begin(), p.b.end(), odd) ||
-         std::any_of(p.digits.domain.begin(), p.digits.domain.end(), without_iterators);
+         std::any_of(p.digits.domain.begin(), p.digits.domain.end(), names_nothing);
 }
 
 }  // namespace
@@ -254,18 +254,19 @@ bool ties_nothing(const TermPair& p) {
 std::vector<TermFactor> factors_of(const TermPair& whole) {
   std::vector<int> digits(whole.digits.all.size());
   std::iota(digits.begin(), digits.end(), 0);
-  if (!one_read_each(whole) || ties_nothing(whole)) return {{std::move(digits), whole}};
+  if (!one_read_each(whole) || has_empty_conditions(whole)) return {{std::move(digits), whole}};
   Parted parted = Tying().of(whole);
   number_variants(parted.a, parted.parts);
   number_variants(parted.b, parted.parts);
   std::vector<TermFactor> out;
   std::set<size_t> rest;
   for (size_t part = 0; part < parted.parts; ++part) {
-    std::vector<PartedTerm> a = parted.a, b = parted.b, of_a, of_b;
-    if (part < parted.anchored) {
-      of_a = taken_out(a, part);
-      of_b = taken_out(b, part);
+    if (part >= parted.anchored) {
+      rest.insert(part);
+      continue;
     }
+    std::vector<PartedTerm> a = parted.a, b = parted.b;
+    std::vector<PartedTerm> of_a = taken_out(a, part), of_b = taken_out(b, part);
     if (of_a.empty() || of_b.empty()) {
       rest.insert(part);
       continue;

@@ -24,6 +24,7 @@ struct Target {
   double launch_s = 2e-6;    // what starting one step costs
   bool byte_dots = false;    // adds four products of bytes to an i32 at once: AVX-512 VNNI
   bool bf16_dots = false;    // adds two products of bf16 to an f32 at once: AVX-512 BF16
+  int64_t cached = 2 << 20;  // elements that caches hold; of more, the next are fetched ahead
   bool operator==(const Target&) const = default;
   // Of main memory, where weights come from once per run. Measured: 33 GB/s where it is 49.
   double memory_bandwidth() const { return bandwidth * 0.7; }

@@ -12,4 +12,12 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
+// The same of the form whose first coefficient is positive.
+inline Condition upright(Condition c) {
+  if (c.of.terms.empty() || c.of.terms[0].second > 0) return c;
+  c.of = c.of * -1;
+  c.of.constant += c.extent - 1;
+  return c;
+}
+
 }  // namespace emend

@@ -322,14 +322,6 @@ class Composer {
     return true;
   }
 
-  // The same of the form whose first coefficient is positive.
-  static Condition upright(Condition w) {
-    if (w.of.terms.empty() || w.of.terms[0].second > 0) return w;
-    w.of = w.of * -1;
-    w.of.constant += w.extent - 1;
-    return w;
-  }
-
   // False where the condition never holds. Several about one form are one.
   static bool require(Case& c, const Condition& given) {
     const Condition w = upright(given);

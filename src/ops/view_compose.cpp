@@ -92,7 +92,8 @@ std::optional<ComposedView> composed(const View& outer, const View& inner, const
   ComposedView result{.view = {*dims, t.reads[0].index}};
   if (!fault(result.view).empty()) return std::nullopt;
   std::vector<Condition> conditions, borders;
-  for (size_t d = 0; d < shape.size(); ++d) borders.push_back({t.reads[0].index[d], shape[d]});
+  for (size_t d = 0; d < shape.size(); ++d)
+    borders.push_back(upright({t.reads[0].index[d], shape[d]}));
   for (const Condition& c : t.conditions)
     if (std::find(borders.begin(), borders.end(), c) == borders.end()) conditions.push_back(c);
   Masked masked = mask_of(conditions, borders, digits, out);

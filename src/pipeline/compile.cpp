@@ -223,8 +223,8 @@ decltype(SelectOptions::price) measured(const Graph& plain, const Partition& par
     price = measured_prices(
         plain, partition, catalogue, target, *options.prices,
         {.cpu = options.cpu, .monitor = options.cpu.compile.monitor, .choose = choose}, &tuned);
-  } catch (const CompileFailure&) {
-    // What cannot be compiled cannot be measured; compiling the program says so.
+  } catch (const CompileFailure& e) {
+    facts.faults.push_back(str(e.what(), "; nothing was measured"));
   }
   if (!tuned.not_kept.empty())
     facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));

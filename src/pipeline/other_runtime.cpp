@@ -29,10 +29,12 @@ std::string python() {
 }
 
 fs::path passing_folder() {
-  std::error_code none;
-  std::string pattern = (fs::temp_directory_path(none) / "emend-runtime-XXXXXX").string();
-  if (none || !::mkdtemp(pattern.data()))
-    throw Error(str(pattern, ": this folder cannot be made; TMPDIR names where it should be"));
+  const char* named = std::getenv("TMPDIR");
+  const fs::path folder = named && *named ? named : "/tmp";
+  std::string pattern = (folder / "emend-runtime-XXXXXX").string();
+  if (!::mkdtemp(pattern.data()))
+    throw Error(str(folder.string(),
+                    ": no folder for files can be made there; set TMPDIR to one where it can"));
   return pattern;
 }
 

@@ -102,7 +102,7 @@ std::string key_of(const Target& t, double accuracy) {
   out.precision(17);
   out << "back end " << t.vector_bytes << ' ' << t.threads << ' ' << t.peak_flops << ' '
       << t.bandwidth << ' ' << t.launch_s << ' ' << t.byte_dots << ' ' << t.bf16_dots << ' '
-      << accuracy << ' ' << kWorthwhile << ' ' << onednn_state().text;
+      << t.cached << ' ' << accuracy << ' ' << kWorthwhile << ' ' << onednn_state().text;
   return out.str();
 }
 

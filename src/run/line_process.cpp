@@ -61,7 +61,7 @@ LineProcess::~LineProcess() {
   over("it was ended");
 }
 
-// Ends it and whatever it started; the first reason stays.
+// Ends it and its group, which is whatever it started that did not leave; the first reason stays.
 Failure LineProcess::over(const std::string& why) {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;

@@ -69,7 +69,12 @@ TEST(OtherRuntime, FilesThatCannotBeRemovedAreNoReasonToStop) {
 
 TEST(OtherRuntime, NoFolderForFilesIsTheUsersToMend) {
   Environment temporary("TMPDIR", "/nowhere/at all");
-  EXPECT_THROW(OtherRuntime{options()}, Error);
+  try {
+    OtherRuntime runtime(options());
+    FAIL() << "it was started";
+  } catch (const Error& e) {
+    EXPECT_TRUE(std::string(e.what()).starts_with("/nowhere/at all: no folder")) << e.what();
+  }
 }
 
 }  // namespace

@@ -147,10 +147,9 @@ class DirectPrinter {
   // Compilers keep a vector that is stored and read again in its register, if that is written out.
   bool in_registers() const {
     constexpr size_t kLongest = 24 << 10;
-    return leaf_reductions(w_.nest).empty() &&
-           epilogue("0", "0", width_).size() *
-                   static_cast<size_t>(config_.columns * config_.vectors) <=
-               kLongest;
+    return epilogue("0", "0", width_).size() *
+               static_cast<size_t>(config_.columns * config_.vectors) <=
+           kLongest;
   }
   std::string epilogue_of_registers(int64_t column, const Piece& p, const std::string& sum) const {
     return str("{\nfloat tile_row[", p.width, "] __attribute__((aligned(64)));\n*(em_v", p.width,

@@ -9,7 +9,7 @@
 //      m[point][tile][output channel], in passes over some panels at a time;
 //   3. the tiles of a pass are multiplied by A and go through the group's epilogue.
 // What is read outside of the input (pads, ragged ends) is a row of zeros: pointers are made once
-// per tile, so neither loads nor sums know of edges. Tiles beyond the last are the last one again.
+// per tile, so neither loads nor sums know of edges.
 #include <algorithm>
 #include <cmath>
 #include <map>

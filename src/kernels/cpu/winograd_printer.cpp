@@ -363,7 +363,7 @@ class WinogradPrinter {
     std::string text =
         str("if (pass == pass0)\n",
             fetch_place(s_.n, s_.block, inside.empty() ? "1" : inside, r.from, r_.channels, false));
-    if (turns() || r_.maps.size() != 1) return text;
+    if (r_.stores != Stores::channels || r_.maps.size() != 1) return text;
     const NestStore& store = r_.nest().stores[0];
     std::string at = r_.nest().math.text(store.at + term(r_.maps.back(), -1), iterator_name),
                 within = str("p < ", s_.pixels);

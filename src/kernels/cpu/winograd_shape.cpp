@@ -113,8 +113,7 @@ WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, cons
   blocks = emend::blocks(tiles_in_all, block);
   last_rows = tiles_in_all % f.rows;
   lanes = emend::blocks(r.channels, width) * width;
-  constexpr int64_t kCached = 2 << 20;  // elements
-  streams = tiles_in_all * pixels * (r.channels + r.outputs) > kCached;
+  streams = tiles_in_all * pixels * (r.channels + r.outputs) > target.cached;
   // Rows that lie a power of two apart share few places of the cache.
   v_row = lanes + 16;
   m_row = f.pass * panel + (f.pass > 1 ? 16 : 0);
