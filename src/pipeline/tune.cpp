@@ -160,24 +160,13 @@ double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs
   return quantile(std::move(times), 0.25);
 }
 
-}  // namespace
-
-std::function<std::optional<double>(const Offer&)> measured_prices(
-    const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
-    PriceList& prices, const TuneOptions& options, TuneReport* report) {
-  struct Missing {
-    std::string key;
-    Trial trial;
-  };
-  std::vector<Missing> wanted;
-  RandomData random;
-  TuneReport facts;
-  Rankings rankings;
-  std::map<std::string, double> known;
-  uint64_t machine = machine_key(c_prelude(), options.cpu.compile);
-  Surroundings surroundings(g);
-  bool cold = surroundings.cold();
-  auto key_of = [target, machine, cold, &catalogue](const Offer& o) {
+// The same kernel for the same group on the same machine takes the same time.
+struct PriceKeys {
+  const Catalogue& catalogue;
+  Target target;
+  uint64_t machine;
+  bool cold;  // weights come from memory
+  std::string of(const Offer& o) const {
     uint64_t group = hash(o.group);
     for (bool c : o.constant) group = hash_mix(group, c);
     KernelCode code =
@@ -185,52 +174,102 @@ std::function<std::optional<double>(const Offer&)> measured_prices(
     return str(o.candidate.kernel, " ", to_text(o.candidate.config), " group ", group, " threads ",
                target.threads, " machine ", machine, " code ", hash_text(code.text),
                cold ? " cold weights" : "");
-  };
+  }
+};
+
+class Tuning {
+ public:
+  Tuning(const Graph& g, const Catalogue& catalogue, const Target& target, PriceList& prices,
+         const TuneOptions& options)
+      : prices_(prices),
+        options_(options),
+        surroundings_(g),
+        keys_{catalogue, target, machine_key(c_prelude(), options.cpu.compile),
+              surroundings_.cold()} {}
+
   // What select would ask about.
-  SelectOptions asking = options.choose;
-  asking.price = [&](const Offer& o) -> std::optional<double> {
-    std::string key = key_of(o);
-    rankings.ask(o, key);
-    if (auto price = prices.find(key)) {
-      known[key] = *price;
-      ++facts.known;
-    } else {
-      wanted.push_back({key, Trial(o, random)});
-    }
-    return std::nullopt;
-  };
-  select(g, partition, catalogue, target, asking);
+  void ask(const Graph& g, const Partition& partition) {
+    SelectOptions asking = options_.choose;
+    asking.price = [&](const Offer& o) -> std::optional<double> {
+      std::string key = keys_.of(o);
+      rankings_.ask(o, key);
+      if (auto price = prices_.find(key)) {
+        known_[key] = *price;
+        ++facts_.known;
+      } else {
+        wanted_.push_back({key, Trial(o, random_)});
+      }
+      return std::nullopt;
+    };
+    select(g, partition, keys_.catalogue, keys_.target, asking);
+  }
+
   // All texts compiled together, then one after the other alone on the machine.
-  std::vector<KernelCode> texts;
-  std::vector<Program> programs;
-  for (const Missing& w : wanted) {
-    programs.push_back(generate(w.trial.graph, w.trial.plan, catalogue, target));
-    for (const KernelCode& k : programs.back().kernels) texts.push_back(k);
-  }
-  CompileOptions compile = options.cpu.compile;
-  compile.monitor = options.monitor;
-  compile_kernels(texts, c_prelude(), compile);
-  for (size_t i = 0; i < wanted.size() && !options.monitor.stop_requested(); ++i) {
-    options.monitor.tell({.phase = "measure",
-                          .done = static_cast<int64_t>(i),
-                          .of = static_cast<int64_t>(wanted.size())});
-    CpuProgram program(std::move(programs[i]), c_prelude(), options.cpu);
-    double seconds = usual_seconds(program, wanted[i].trial.inputs, options, surroundings);
-    try {
-      prices.put(wanted[i].key, seconds);
-    } catch (const Error& e) {
-      facts.not_kept = e.what();
+  void measure() {
+    std::vector<KernelCode> texts;
+    std::vector<Program> programs;
+    for (const Missing& w : wanted_) {
+      programs.push_back(generate(w.trial.graph, w.trial.plan, keys_.catalogue, keys_.target));
+      for (const KernelCode& k : programs.back().kernels) texts.push_back(k);
     }
-    known[wanted[i].key] = seconds;
-    ++facts.measured;
+    CompileOptions compile = options_.cpu.compile;
+    compile.monitor = options_.monitor;
+    compile_kernels(texts, c_prelude(), compile);
+    for (size_t i = 0; i < wanted_.size() && !options_.monitor.stop_requested(); ++i) {
+      options_.monitor.tell({.phase = "measure",
+                             .done = static_cast<int64_t>(i),
+                             .of = static_cast<int64_t>(wanted_.size())});
+      CpuProgram program(std::move(programs[i]), c_prelude(), options_.cpu);
+      double seconds = usual_seconds(program, wanted_[i].trial.inputs, options_, surroundings_);
+      try {
+        prices_.put(wanted_[i].key, seconds);
+      } catch (const Error& e) {
+        facts_.not_kept = e.what();
+      }
+      known_[wanted_[i].key] = seconds;
+      ++facts_.measured;
+    }
   }
-  facts.rankings = rankings.of(known);
-  if (report) *report = std::move(facts);
-  return [known = std::move(known), key_of](const Offer& o) -> std::optional<double> {
-    auto it = known.find(key_of(o));
-    if (it == known.end()) return std::nullopt;
-    return it->second;
+
+  TuneReport report() const {
+    TuneReport facts = facts_;
+    facts.rankings = rankings_.of(known_);
+    return facts;
+  }
+  std::function<std::optional<double>(const Offer&)> prices() const {
+    return [known = known_, keys = keys_](const Offer& o) -> std::optional<double> {
+      auto it = known.find(keys.of(o));
+      if (it == known.end()) return std::nullopt;
+      return it->second;
+    };
+  }
+
+ private:
+  struct Missing {
+    std::string key;
+    Trial trial;
   };
+  PriceList& prices_;
+  const TuneOptions& options_;
+  Surroundings surroundings_;
+  PriceKeys keys_;
+  RandomData random_;
+  Rankings rankings_;
+  std::vector<Missing> wanted_;
+  std::map<std::string, double> known_;
+  TuneReport facts_;
+};
+
+}  // namespace
+
+std::function<std::optional<double>(const Offer&)> measured_prices(
+    const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
+    PriceList& prices, const TuneOptions& options, TuneReport* report) {
+  Tuning tuning(g, catalogue, target, prices, options);
+  tuning.ask(g, partition);
+  tuning.measure();
+  if (report) *report = tuning.report();
+  return tuning.prices();
 }
 
 }  // namespace emend

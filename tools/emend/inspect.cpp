@@ -37,16 +37,111 @@ const Declaration* declared(const std::vector<Declaration>& all, size_t i) {
   return i < all.size() ? &all[i] : nullptr;
 }
 
-// Operators by name, with the operations they take; opaque ones by their ONNX name.
-struct Use {
-  int nodes = 0;
-  double operations = 0;
+// An ONNX node that is carried along.
+struct Opaque {
+  std::string node, type, reason;
 };
 
+struct Contents {
+  std::vector<std::pair<std::string, int>> operators;  // the most frequent first
+  int nodes = 0;
+  double parameters = 0, weight_bytes = 0, activation_bytes = 0, operations = 0;
+  std::vector<Opaque> opaque;
+};
+
+// Opaque ones by their ONNX name.
 std::string label(const Node& n) {
   if (op_def(n).kind != Kind::opaque) return op_def(n).name;
   auto node = n.attrs.as<OnnxNode>();
   return str("onnx ", node.domain.empty() ? "" : node.domain + ".", node.type);
+}
+
+Opaque opaque_node(const Graph& g, NodeId id) {
+  auto node = g.nodes[id].attrs.as<OnnxNode>();
+  bool known = find_onnx(node.domain, node.type, node.version).row != nullptr;
+  return {g.names[id], node.type,
+          known ? "waits for values or types that exist only at run time; runs on the host"
+                : "not known to Emend; carried through untouched, cannot be run"};
+}
+
+Contents contents_of(const Graph& g) {
+  Contents all{.operations = operation_count(g)};
+  std::map<std::string, int> uses;
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    if (n.op == kInputOp) continue;
+    if (n.op == kConstantOp) {
+      if (!is_integer(g.types[id].dtype))
+        all.parameters += static_cast<double>(count(g.types[id].shape));
+      all.weight_bytes += bytes_of(g.types[id]);
+      continue;
+    }
+    ++uses[label(n)];
+    ++all.nodes;
+    all.activation_bytes += bytes_of(g.types[id]);
+    if (op_def(n).kind == Kind::opaque) all.opaque.push_back(opaque_node(g, id));
+  }
+  all.operators.assign(uses.begin(), uses.end());
+  std::stable_sort(all.operators.begin(), all.operators.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return all;
+}
+
+Json facts_of(const std::string& path, const ModelInfo& info, const Contents& all) {
+  Json facts = Json::object();
+  facts["schema"] = 1;
+  facts["path"] = path;
+  facts["opset"] = info.opsets.contains("") ? info.opsets.at("") : 0;
+  facts["nodes"] = all.nodes;
+  facts["parameters"] = all.parameters;
+  facts["weight_bytes"] = all.weight_bytes;
+  facts["activation_bytes"] = all.activation_bytes;
+  facts["flops"] = all.operations;
+  facts["operators"] = Json::object();
+  for (const auto& [name, nodes] : all.operators) facts["operators"][name] = nodes;
+  facts["opaque"] = Json::array();
+  for (const Opaque& o : all.opaque) {
+    Json& item = facts["opaque"].push(Json::object());
+    item["node"] = o.node;
+    item["operator"] = o.type;
+    item["reason"] = o.reason;
+  }
+  facts["specialised"] = Json::array();
+  for (const auto& s : info.specialised) facts["specialised"].push(s);
+  return facts;
+}
+
+void print_head(const std::string& path, const ModelInfo& info) {
+  std::cout << path << ": ir " << info.ir_version;
+  for (const auto& [domain, version] : info.opsets)
+    std::cout << ", opset " << (domain.empty() ? "" : printable(domain) + " ") << version;
+  if (!info.producer.empty())
+    std::cout << ", by " << printable(info.producer) << (info.producer_version.empty() ? "" : " ")
+              << printable(info.producer_version);
+  std::cout << '\n';
+}
+
+template <class Values>
+void print_values(const char* title, const Graph& g, const Values& values,
+                  const std::vector<Declaration>& declarations) {
+  std::cout << title << '\n';
+  for (size_t i = 0; i < values.size(); ++i)
+    std::cout << printable(value_line(g, values[i].name, values[i].node, declared(declarations, i)))
+              << '\n';
+}
+
+void print_contents(const Contents& all) {
+  std::cout << "operators\n";
+  for (const auto& [name, nodes] : all.operators)
+    std::cout << "  " << std::left << std::setw(28) << name << std::right << std::setw(6) << nodes
+              << '\n';
+  std::cout << "nodes       " << all.nodes << "\nparameters  " << count_text(all.parameters) << " ("
+            << bytes_text(all.weight_bytes) << ")\nactivations " << bytes_text(all.activation_bytes)
+            << "\narithmetic  " << count_text(all.operations)
+            << (all.operations < 1000 ? " FLOP\n" : "FLOP\n");
+  for (const Opaque& o : all.opaque)
+    std::cout << "not compiled: " << printable(str(o.type, " ", o.node, ": ", o.reason)) << '\n';
 }
 
 int inspect(const Options& o, const Globals& globals) {
@@ -58,95 +153,14 @@ int inspect(const Options& o, const Globals& globals) {
     std::cout << print(g);
     return kOk;
   }
-  std::map<std::string, Use> uses;
-  double parameters = 0, weight_bytes = 0, activation_bytes = 0, operations = operation_count(g);
-  Json opaque = Json::array();
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    if (n.op == kInputOp) continue;
-    if (n.op == kConstantOp) {
-      if (!is_integer(g.types[id].dtype))
-        parameters += static_cast<double>(count(g.types[id].shape));
-      weight_bytes += bytes_of(g.types[id]);
-      continue;
-    }
-    ++uses[label(n)].nodes;
-    activation_bytes += bytes_of(g.types[id]);
-    if (op_def(n).kind == Kind::opaque) {
-      auto node = n.attrs.as<OnnxNode>();
-      bool known = find_onnx(node.domain, node.type, node.version).row != nullptr;
-      Json item = Json::object();
-      item["node"] = g.names[id];
-      item["operator"] = node.type;
-      item["reason"] =
-          known ? "waits for values or types that exist only at run time; runs on the host"
-                : "not known to Emend; carried through untouched, cannot be run";
-      opaque.push(item);
-    }
-  }
-  Json facts = Json::object();
-  facts["schema"] = 1;
-  facts["path"] = o.model;
-  facts["opset"] = model.info.opsets.contains("") ? model.info.opsets.at("") : 0;
-  facts["nodes"] = 0;
-  facts["parameters"] = parameters;
-  facts["weight_bytes"] = weight_bytes;
-  facts["activation_bytes"] = activation_bytes;
-  facts["flops"] = operations;
-  int nodes = 0;
-  Json operators = Json::object();
-  std::vector<std::pair<std::string, Use>> sorted(uses.begin(), uses.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.nodes > b.second.nodes; });
-  for (const auto& [name, use] : sorted) {
-    operators[name] = use.nodes;
-    nodes += use.nodes;
-  }
-  facts["nodes"] = nodes;
-  facts["operators"] = operators;
-  facts["opaque"] = opaque;
-  Json specialised = Json::array();
-  for (const auto& s : model.info.specialised) specialised.push(s);
-  facts["specialised"] = specialised;
-  globals.report(facts);
+  const Contents all = contents_of(g);
+  globals.report(facts_of(o.model, model.info, all));
   if (globals.json == "-") return kOk;
-
-  std::cout << o.model << ": ir " << model.info.ir_version;
-  for (const auto& [domain, version] : model.info.opsets)
-    std::cout << ", opset " << (domain.empty() ? "" : printable(domain) + " ") << version;
-  if (!model.info.producer.empty())
-    std::cout << ", by " << printable(model.info.producer)
-              << (model.info.producer_version.empty() ? "" : " ")
-              << printable(model.info.producer_version);
-  std::cout << "\ninputs\n";
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    std::cout << printable(value_line(g, g.inputs[i].name, g.inputs[i].node,
-                                      declared(model.info.inputs, i)))
-              << "\n";
-  }
-  std::cout << "outputs\n";
-  for (size_t i = 0; i < g.outputs.size(); ++i) {
-    std::cout << printable(value_line(g, g.outputs[i].name, g.outputs[i].node,
-                                      declared(model.info.outputs, i)))
-              << "\n";
-  }
-  for (const auto& s : model.info.specialised) std::cout << "specialised: " << printable(s) << "\n";
-  std::cout << "operators\n";
-  for (const auto& [name, use] : sorted)
-    std::cout << "  " << std::left << std::setw(28) << name << std::right << std::setw(6)
-              << use.nodes << "\n";
-  std::cout << "nodes       " << nodes << "\nparameters  " << count_text(parameters) << " ("
-            << bytes_text(weight_bytes) << ")\nactivations " << bytes_text(activation_bytes)
-            << "\narithmetic  " << count_text(operations)
-            << (operations < 1000 ? " FLOP\n" : "FLOP\n");
-  for (const Json& item : *opaque.as<Json::Array>()) {
-    std::cout << "not compiled: "
-              << printable(str(*item.at("operator").as<std::string>(), " ",
-                               *item.at("node").as<std::string>(), ": ",
-                               *item.at("reason").as<std::string>()))
-              << "\n";
-  }
+  print_head(o.model, model.info);
+  print_values("inputs", g, g.inputs, model.info.inputs);
+  print_values("outputs", g, g.outputs, model.info.outputs);
+  for (const auto& s : model.info.specialised) std::cout << "specialised: " << printable(s) << '\n';
+  print_contents(all);
   return kOk;
 }
 

@@ -151,22 +151,7 @@ Json operators_json(const Sizes& s) {
   return j;
 }
 
-Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& after,
-              const OptimizeReport& report) {
-  Json j = Json::object();
-  j["schema"] = 1;
-  j["path"] = o.in;
-  j["level"] = level;
-  j["phases_ms"] = Json::object();
-  for (const auto& [name, ms] : report.phases_ms) j["phases_ms"][name] = ms;
-  j["nodes_before"] = before.nodes;
-  j["nodes_after"] = after.nodes;
-  j["operators_before"] = operators_json(before);
-  j["operators_after"] = operators_json(after);
-  j["parameter_bytes_before"] = before.parameter_bytes;
-  j["parameter_bytes_after"] = after.parameter_bytes;
-  const auto& there = report.elsewhere;
-  j["target"] = o.target;
+void add_elsewhere(Json& j, const std::optional<RuntimeReport>& there) {
   j["runtime"] = there ? Json(there->runtime) : Json();
   j["measured_before_ms"] = there ? Json(1e3 * there->before_s) : Json();
   j["measured_after_ms"] = there ? Json(1e3 * there->after_s) : Json();
@@ -177,6 +162,10 @@ Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& aft
     for (const std::string& form : there->forms) j["forms"].push(form);
   }
   j["kept_input"] = there ? Json(there->kept_input) : Json();
+}
+
+// With the rules that cleaned.
+void add_search(Json& j, const OptimizeReport& report) {
   const auto& search = report.improved;
   j["cost_before"] = search ? Json(1e3 * search->before_s) : Json();
   j["cost_after"] = search ? Json(1e3 * search->after_s) : Json();
@@ -208,8 +197,27 @@ Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& aft
   if (search) {
     for (const std::string& rule : search->trail) j["trail"].push(rule);
   }
-  j["stop_reason"] =
-      search ? std::string(to_text(search->saturated.stopped)) : report.simplified.stop_reason;
+}
+
+Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& after,
+              const OptimizeReport& report) {
+  Json j = Json::object();
+  j["schema"] = 1;
+  j["path"] = o.in;
+  j["level"] = level;
+  j["phases_ms"] = Json::object();
+  for (const auto& [name, ms] : report.phases_ms) j["phases_ms"][name] = ms;
+  j["nodes_before"] = before.nodes;
+  j["nodes_after"] = after.nodes;
+  j["operators_before"] = operators_json(before);
+  j["operators_after"] = operators_json(after);
+  j["parameter_bytes_before"] = before.parameter_bytes;
+  j["parameter_bytes_after"] = after.parameter_bytes;
+  j["target"] = o.target;
+  add_elsewhere(j, report.elsewhere);
+  add_search(j, report);
+  j["stop_reason"] = report.improved ? std::string(to_text(report.improved->saturated.stopped))
+                                     : report.simplified.stop_reason;
   Json verified = Json::object();
   bool ran = report.checked.kind != Checked::Kind::not_run;
   verified["method"] = ran ? "run against double precision" : "none";
