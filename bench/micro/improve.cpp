@@ -1,6 +1,7 @@
 // The search on the built-in models, without measuring: e-graph, prices by the back end before and
 // after, time by phase.
 //   ninja -C build improve_bench && build/improve_bench [MODEL ...]
+// MUTATE=0 in the environment: without mutants.
 #include "pipeline/improve.h"
 
 #include <cstdio>
@@ -19,6 +20,7 @@ void measure(const std::string& name) {
   if (const char* n = std::getenv("NODES")) options.saturate.nodes = std::strtoul(n, nullptr, 10);
   if (const char* n = std::getenv("MATCHES"))
     options.saturate.back_off.matches = std::strtoul(n, nullptr, 10);
+  if (const char* n = std::getenv("MUTATE"); n && *n == '0') options.mutate_from = 2;
   improve(g, options, &r);
   std::printf("%-16s %6zu | %7zu %4zu %-10s | %9.3f %9.3f %6.3f | %zu |", name.c_str(), g.size(),
               r.saturated.nodes, r.saturated.rounds,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <queue>
 
 #include "base/parallel.h"
@@ -487,6 +488,20 @@ std::vector<FoundSolution> search(const ExtractionProblem& p, const SearchOption
   std::vector<FoundSolution> out;
   for (const auto& item : merged.items()) out.push_back({item.choice, item.cost});
   return out;
+}
+
+std::vector<FoundSolution> search_from_both(const ExtractionProblem& p,
+                                            const SearchOptions& options) {
+  std::vector<SearchOptions> ways{options};
+  if (!options.start.empty()) ways.emplace_back(options).start.clear();
+  std::vector<std::vector<FoundSolution>> found(ways.size());
+  parallel_for(static_cast<int64_t>(ways.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      found[i] = search(p, ways[i]);
+  });
+  for (size_t i = 1; i < found.size(); ++i)
+    std::ranges::move(found[i], std::back_inserter(found[0]));
+  return std::move(found[0]);
 }
 
 }  // namespace emend

@@ -47,4 +47,9 @@ struct FoundSolution {
 std::vector<FoundSolution> search(const ExtractionProblem& p, const SearchOptions& options,
                                   SearchReport* report = nullptr);
 
+// Two searches, each on a thread of its own: from options.start, if there is one, and from the
+// cheapest terms. What the first found stands first.
+std::vector<FoundSolution> search_from_both(const ExtractionProblem& p,
+                                            const SearchOptions& options);
+
 }  // namespace emend

@@ -25,6 +25,7 @@ struct KnownIslands {
   };
   std::map<uint64_t, std::vector<Seen>> seen;
   KnownGroups groups;
+  KnownSeconds kernels;
 };
 
 std::shared_ptr<KnownIslands> no_known_islands() {
@@ -38,12 +39,12 @@ using Members = std::vector<NodeId>;
 // Islands that look alike are solved once: equal layers are most of a deep network.
 class Solver {
  public:
-  Solver(Units& units, const Reach& reach, const FuseOptions& options)
+  Solver(Units& units, const Reach& reach, const FuseOptions& options, KnownIslands& known)
       : units_(units),
         reach_(reach),
         options_(options),
-        known_(options.known ? options.known : no_known_islands()),
-        prices_(units.graph(), options.target, known_->groups) {}
+        known_(known),
+        prices_(units.graph(), options.target, known.groups) {}
 
   const IslandSolution& solve(const Island& island) {
     return known(true, island, [&] { return fresh(island); });
@@ -55,7 +56,7 @@ class Solver {
   const IslandSolution& known(bool whole, const Island& island,
                               const std::function<IslandSolution()>& solve) {
     Seen next = looks(whole, island);
-    std::vector<Seen>& alike = known_->seen[hash(next.graph)];
+    std::vector<Seen>& alike = known_.seen[hash(next.graph)];
     for (const Seen& s : alike) {
       if (s.whole == next.whole && s.graph == next.graph && s.loads == next.loads &&
           s.apart == next.apart && s.later == next.later && s.dissolvable == next.dissolvable) {
@@ -119,7 +120,7 @@ class Solver {
   Units& units_;
   const Reach& reach_;
   const FuseOptions& options_;
-  std::shared_ptr<KnownIslands> known_;
+  KnownIslands& known_;
   GroupPrices prices_;
 };
 
@@ -177,9 +178,9 @@ Order ordered(const Units& units, const std::vector<Members>& groups) {
 
 // The best groups of every island. Where those of several islands need one another in a circle,
 // these islands are solved as one, which knows that.
-std::vector<Members> solved(Units& units, const FuseOptions& options) {
+std::vector<Members> solved(Units& units, const FuseOptions& options, KnownIslands& known) {
   Reach reach(units);
-  Solver solver(units, reach, options);
+  Solver solver(units, reach, options, known);
   std::vector<Island> islands = reach.islands();
   for (;;) {
     std::vector<Members> groups;
@@ -233,10 +234,11 @@ Partition fuse(const Graph& g, const FuseOptions& options) {
   Units units(g);
   std::vector<Members> groups;
   if (options.fuse) {
-    groups = solved(units, options);
+    auto known = options.known ? options.known : no_known_islands();
+    groups = solved(units, options, *known);
     if (options.seconds) groups = parted(units, std::move(groups), options.seconds);
     if (options.catalogue) {
-      groups = joined(units, std::move(groups), *options.catalogue, options.target);
+      groups = joined(units, std::move(groups), *options.catalogue, options.target, known->kernels);
     }
   } else {
     for (size_t i = 0; i < g.size(); ++i) {

@@ -20,7 +20,8 @@ Graph decomposed(const Graph& g);
 using GroupSeconds =
     std::function<std::optional<double>(const Graph& group, const std::vector<bool>& constant)>;
 
-// How parts of graphs were cut, for one target and budget: kept by whoever fuses again and again.
+// How parts of graphs were cut, for one target, budget and catalogue: kept by whoever fuses again
+// and again.
 struct KnownIslands;
 std::shared_ptr<KnownIslands> no_known_islands();
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -29,7 +28,7 @@ class Greedy {
     for (size_t i = 0; i < island.size(); ++i) {
       Bits one(island.size());
       one.set(i);
-      groups_.push_back({one, 0, 0});
+      groups_.push_back({one, island.later[i], island.earlier[i]});
       groups_.back().seconds = cost(one).value_or(0);
       group_of_.push_back(static_cast<int>(i));
     }
@@ -57,6 +56,7 @@ class Greedy {
  private:
   struct Group {
     Bits members;
+    Bits later, earlier;  // all that is computed after and before it, through groups as wholes
     double seconds = 0;
     int version = 0;
   };
@@ -85,31 +85,6 @@ class Greedy {
     return found;
   }
 
-  // All that is computed after (or before) a group, through other groups as wholes.
-  const Bits& reached(int k, bool later) {
-    auto [it, fresh] = reached_.try_emplace({k, later});
-    if (fresh) it->second = all_reached(k, later);
-    return it->second;
-  }
-  Bits all_reached(int k, bool later) {
-    Bits found(island_.size()), entered = at(k).members;
-    auto enter = [&](const Bits& members) {
-      for (size_t i : members.members()) found |= later ? island_.later[i] : island_.earlier[i];
-    };
-    enter(entered);
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (const Group& g : groups_) {
-        if (!g.members.meets(found) || entered.holds(g.members)) continue;
-        entered |= g.members;
-        found |= g.members;
-        enter(g.members);
-        grew = true;
-      }
-    }
-    return found;
-  }
-
   struct Merged {
     std::set<int> groups;
     Bits members;
@@ -123,8 +98,8 @@ class Greedy {
     m.members |= at(second).members;
     if (!island_.may_join(m.members)) return std::nullopt;
     for (auto [from, to] : {std::pair(first, second), std::pair(second, first)}) {
-      Bits between = reached(from, true);
-      between &= reached(to, false);
+      Bits between = at(from).later;
+      between &= at(to).earlier;
       between -= dissolved_;
       for (size_t i : between.members()) {
         m.groups.insert(group_of_[i]);
@@ -190,22 +165,31 @@ class Greedy {
     auto m = merged(first, second);
     if (!m) return;
     int into = *m->groups.begin();
-    reached_.clear();
+    Bits none(island_.size());
+    Group whole{m->members, none, none, m->seconds, at(into).version + 1};
     for (int k : m->groups) {
-      at(k).members = Bits(island_.size());
-      ++at(k).version;
+      whole.later |= at(k).later;
+      whole.earlier |= at(k).earlier;
+      at(k) = {none, none, none, 0, at(k).version + 1};
     }
-    at(into).members = m->members;
-    at(into).seconds = m->seconds;
-    for (size_t i : m->members.members()) group_of_[i] = into;
+    at(into) = whole;
+    for (size_t i : whole.members.members()) group_of_[i] = into;
+    connect(whole);
     propose(into);
+  }
+
+  // What comes before a part of it comes before all of it, and before what comes after it.
+  void connect(const Group& whole) {
+    for (Group& g : groups_) {
+      if (g.later.meets(whole.members)) (g.later |= whole.members) |= whole.later;
+      if (g.earlier.meets(whole.members)) (g.earlier |= whole.members) |= whole.earlier;
+    }
   }
 
   void dissolve(int k) {
     auto d = dissolved(k);
     if (!d) return;
     size_t place = at(k).members.members().front();
-    reached_.clear();
     units_.dissolve(island_.units[place]);
     dissolved_.set(place);
     group_of_[place] = -1;
@@ -224,7 +208,6 @@ class Greedy {
   std::vector<Group> groups_;
   std::vector<int> group_of_;
   Bits dissolved_;
-  std::map<std::pair<int, bool>, Bits> reached_;  // while groups are what they are
   std::priority_queue<Move> queue_;
 };
 

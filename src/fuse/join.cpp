@@ -1,7 +1,6 @@
 #include "fuse/join.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "kernels/group.h"
@@ -14,11 +13,12 @@ using Members = std::vector<NodeId>;
 class Joiner {
  public:
   Joiner(const Units& units, std::vector<Members> groups, const Catalogue& catalogue,
-         const Target& target)
+         const Target& target, KnownSeconds& known)
       : units_(units),
         groups_(std::move(groups)),
         catalogue_(catalogue),
         target_(target),
+        known_(known),
         group_of_(units.graph().size(), 0) {
     for (size_t k = 0; k < groups_.size(); ++k) {
       for (NodeId n : groups_[k]) group_of_[n] = k;
@@ -125,23 +125,23 @@ class Joiner {
     return {{}, last, Layouts{{}, last.stores}};
   }
 
-  // By the best kernel; of those that join groups only, or of all the others.
   std::optional<double> seconds(const Members& members, bool joining, bool images) {
     const Graph& g = units_.graph();
     Outline o = outlined(g, units_.group(members));
     std::vector<bool> constant;
     for (NodeId n : o.loads) constant.push_back(g.is_constant(storage_of(g, n)));
-    std::vector<Known>& equal = known_[hash(o.graph)];
-    for (const Known& k : equal) {
+    std::vector<KernelSeconds>& equal = known_[hash(o.graph)];
+    for (const KernelSeconds& k : equal) {
       if (k.joining == joining && k.images == images && k.constant == constant &&
           k.group == o.graph)
         return k.seconds;
     }
     std::optional<double> best;
     for (const Layouts& layouts : layouts_of(o.graph, constant, images)) {
+      Wanted wanted(o.graph, constant, layouts, 0);
       for (const Kernel& k : catalogue_) {
         if (k.joins != joining) continue;
-        for (const Candidate& c : k.candidates({o.graph, constant, layouts}, target_)) {
+        for (const Candidate& c : k.candidates(wanted, target_)) {
           if (!best || c.estimate_s < *best) best = c.estimate_s;
         }
       }
@@ -150,25 +150,19 @@ class Joiner {
     return best;
   }
 
-  struct Known {
-    Graph group;
-    std::vector<bool> constant;
-    bool joining = false, images = false;
-    std::optional<double> seconds;
-  };
   const Units& units_;
   std::vector<Members> groups_;
   const Catalogue& catalogue_;
   const Target& target_;
+  KnownSeconds& known_;
   IdVec<NodeId, size_t> group_of_;
-  std::map<uint64_t, std::vector<Known>> known_;  // equal layers are asked about once
 };
 
 }  // namespace
 
 std::vector<Members> joined(const Units& units, std::vector<Members> groups,
-                            const Catalogue& catalogue, const Target& target) {
-  return Joiner(units, std::move(groups), catalogue, target).run();
+                            const Catalogue& catalogue, const Target& target, KnownSeconds& known) {
+  return Joiner(units, std::move(groups), catalogue, target, known).run();
 }
 
 }  // namespace emend

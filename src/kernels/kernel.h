@@ -5,13 +5,14 @@
 // are scalars. So equal layers are equal groups, and a kernel knows nothing of the model around it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "ir/program.h"
-#include "kernels/layout.h"
+#include "kernels/in_memory.h"
 
 namespace emend {
 
@@ -32,10 +33,18 @@ struct Target {
 
 // What a kernel is wanted for.
 struct Wanted {
+  Wanted(const Graph& group_, std::vector<bool> constant_, Layouts layouts_ = {}, size_t wide_ = 1)
+      : group(group_),
+        constant(std::move(constant_)),
+        layouts(std::move(layouts_)),
+        wide(wide_),
+        in_memory(group, layouts) {}
   const Graph& group;
   std::vector<bool> constant;  // inputs that are known ahead of time; they lie plainly
   Layouts layouts;
-  size_t wide = 1;  // kernels that keep their best candidates keep so many times as many
+  size_t wide;  // kernels that keep their best candidates keep so many times as many; 0: one
+  GroupInMemory in_memory;
+  size_t kept(size_t usual) const { return std::max<size_t>(1, usual * wide); }
 };
 
 struct Candidate {

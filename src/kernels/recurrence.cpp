@@ -123,7 +123,7 @@ class Reader {
     NodeId vector = storage_of(body_, node.args[second ? 0 : 1]);
     views->push_back(n);
     Outline o = outlined(body_, {*views, {n}, false, ""});
-    auto c = f32_contraction_in(o.graph);
+    auto c = f32_contraction_in(nest_of(o.graph));
     require(c && c->batch.empty() && c->k.size() <= 1);
     auto source = [&](const Side& s) { return o.loads[static_cast<size_t>(c->load(s).buffer)]; };
     bool swapped = is_captured(source(c->first));

@@ -99,15 +99,12 @@ std::vector<FoundSolution> extracted(PricedEGraph& problem, const std::vector<ui
                       .starts = 1,
                       .moves = options.moves,
                       .patience = 5,
+                      .start = start_with(),
                       .keep = options.kept,
                       .tell_apart_by = problem.nuclei,
                       .monitor = options.monitor.silent()};
     found = timed(facts.phases_ms, "extract", [&] {
-      std::vector<FoundSolution> fresh = search(problem.problem, how);
-      how.start = start_with();
-      std::vector<FoundSolution> all = search(problem.problem, how);
-      std::ranges::move(fresh, std::back_inserter(all));
-      return best_of(std::move(all), options.kept, problem);
+      return best_of(search_from_both(problem.problem, how), options.kept, problem);
     });
     if (!timed(facts.phases_ms, "price", [&] { return problem.learn(found, prices.exact); })) break;
   }

@@ -145,16 +145,17 @@ std::optional<double> least_price(const Graph& group, const std::vector<bool>& c
                                   const Catalogue& catalogue, const Target& target, double error) {
   Place p{{group, {}, {}}, constant, constant};
   p.movable.flip();
-  const auto layouts = layouts_worth_trying(p);
+  std::vector<Wanted> ways;  // the plain one first
+  for (Layouts& l : layouts_worth_trying(p)) ways.emplace_back(group, constant, std::move(l), 0);
   bool f32 = std::ranges::all_of(group.types, [](const Type& t) { return t.dtype == DType::f32; });
-  auto nest = nest_of(group);
+  const Result<Nest>& nest = ways[0].in_memory.nest;
   double plain = f32 && nest ? operation_count(*nest) / target.peak_flops : 0;
   std::optional<double> best;
   for (bool all : {false, true}) {
     for (const Kernel& k : catalogue) {
       if ((k.executes > 0) != all || (best && k.executes * plain >= *best)) continue;
-      for (const Layouts& l : layouts) {
-        for (const Candidate& c : k.candidates({group, constant, l}, target)) {
+      for (const Wanted& wanted : ways) {
+        for (const Candidate& c : k.candidates(wanted, target)) {
           if (c.error <= error) best = std::min(best.value_or(c.estimate_s), c.estimate_s);
         }
       }

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "base/text.h"
-#include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/contract_estimate.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/strassen.h"
 #include "ops/build.h"
@@ -63,6 +63,53 @@ TEST(Contract, BuffersOfATaskFindRoomOnTheStack) {
         }
       }
     }
+  }
+}
+
+// Plans that take more than others at least are never cut: no cut may be below that.
+TEST(Contract, NoCutTakesLessThanTheLeast) {
+  int64_t compared = 0;
+  auto compare = [&](const Contraction& c, ContractPlan plan, const Target& target) {
+    plan.cut(plan.blocks_m, plan.blocks_n);
+    double least = ContractEstimate(c, plan, target).least_seconds();
+    for (int64_t m = 1; m <= plan.blocks_m; m += 1 + m / 3) {
+      for (int64_t n = 1; n <= plan.blocks_n; n += 1 + n / 3) {
+        plan.cut(m, n);
+        ++compared;
+        EXPECT_LE(least, (1 + 1e-12) * ContractEstimate(c, plan, target).seconds())
+            << to_text(to_attrs(plan.config));
+      }
+    }
+  };
+  for (Dims mnk : {Dims{128, 768, 3072}, Dims{1, 1000, 2048}, Dims{197, 61, 70}, Dims{9, 5, 4}}) {
+    for (int bits = 0; bits < 64; ++bits) {
+      bool turned = bits & 1, swapped = bits & 2, panels = bits & 4, rows = bits & 8,
+           strassen = bits & 16;
+      if (strassen && (swapped || rows || !panels)) continue;
+      Graph g = product(mnk[0], mnk[1], mnk[2], turned);
+      Contraction c = contraction_in(nest_of(g)).value();
+      Target target = kTarget;
+      target.threads = bits & 32 ? 5 : 1;
+      for (ContractConfig f : {ContractConfig{.rows = 1, .vectors = 4},
+                               {.rows = 13, .vectors = 2},
+                               {.rows = 6, .vectors = 1, .copied = true}}) {
+        f.swapped = swapped;
+        f.strassen = strassen;
+        if (f.copied && (strassen || rows)) continue;
+        compare(c, contract_plan(c, f, panels, rows, target), target);
+      }
+    }
+  }
+  EXPECT_GT(compared, 5000);
+}
+
+// Who wants one candidate gets that which is first among all.
+TEST(Contract, TheBestAloneIsTheBestOfMany) {
+  for (Dims mnk : {Dims{128, 768, 3072}, Dims{1, 1000, 2048}, Dims{197, 64, 70}}) {
+    Graph g = product(mnk[0], mnk[1], mnk[2]);
+    auto one = contract_kernel().candidates({g, {false, true}, {}, 0}, kTarget);
+    EXPECT_LE(one.size(), 2u);  // with and without sums of quarters
+    EXPECT_EQ(one.at(0).config, candidates(g, true).at(0).config) << to_text(mnk);
   }
 }
 

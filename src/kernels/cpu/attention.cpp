@@ -147,7 +147,7 @@ double seconds(const AttentionShape& at, const AttentionPlan& p, const Target& t
 constexpr int64_t kMostFloats = 2 << 20;  // of scratch memory of a thread
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  auto at = attention_in(laid_out(wanted.group, wanted.layouts));
+  auto at = attention_in(wanted.in_memory.graph);
   if (!at || !can_be_direct(at->scores, at->scores.first)) return {};
   // Weights are better packed ahead of time.
   auto known = [&](const NestValue& load) {

@@ -253,7 +253,7 @@ std::optional<AttentionShape> attention_in(const Graph& group) {
   // Nothing else may need the scores.
   if (contractions_of(at.scores_group).size() != 1 || contractions_of(at.context_group).size() != 1)
     return std::nullopt;
-  auto context = contraction_in(at.context_group);
+  auto context = contraction_in(nest_of(at.context_group));
   auto scores = rows_of_sums(at.scores_group);
   if (!context || !scores) return std::nullopt;
   if (context->product != Product::f32 || scores->product != Product::f32) return std::nullopt;

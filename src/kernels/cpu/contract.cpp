@@ -117,24 +117,69 @@ std::optional<double> cut_into_tasks(ContractPlan& plan, const Contraction& c,
   return best;
 }
 
-std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  auto c = contraction_in(group);
-  if (!c || c->depth < 4) return {};
-  struct Choice {
-    ContractConfig config;
-    double seconds;
+struct PricedPlan {
+  ContractConfig config;
+  double seconds;
+};
+
+// The best of many plans, each cut into tasks as suits it best. Most need not be cut: what they
+// take at least is more than what the best ones take.
+class BestPlans {
+ public:
+  BestPlans(const Contraction& c, const Target& target, size_t kept)
+      : c_(c), target_(target), kept_(kept) {}
+
+  void offer(ContractPlan plan) {
+    plan.cut(plan.blocks_m, plan.blocks_n);
+    double least = ContractEstimate(c_, plan, target_).least_seconds();
+    offered_.push_back({std::move(plan), least, offered_.size()});
+  }
+
+  // The best first; of equals that which was offered first.
+  std::vector<PricedPlan> best() && {
+    std::ranges::sort(offered_, {}, &Offered::least);
+    auto order = [](const Cut& k) { return std::pair(k.seconds, k.number); };
+    std::vector<Cut> found;
+    for (Offered& o : offered_) {
+      constexpr double kRounding = 1 - 1e-9;
+      if (found.size() == kept_ && o.least * kRounding > found.back().seconds) break;
+      auto seconds = cut_into_tasks(o.plan, c_, target_);
+      if (!seconds) continue;
+      Cut cut{o.plan.config, *seconds, o.number};
+      found.insert(std::ranges::upper_bound(found, order(cut), {}, order), cut);
+      if (found.size() > kept_) found.pop_back();
+    }
+    return {found.begin(), found.end()};
+  }
+
+ private:
+  struct Offered {
+    ContractPlan plan;
+    double least;
+    size_t number;
   };
-  std::vector<Choice> all, fewer;
+  struct Cut : PricedPlan {
+    size_t number;
+  };
+  const Contraction& c_;
+  const Target& target_;
+  size_t kept_;
+  std::vector<Offered> offered_;
+};
+
+std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
+  const Graph& group = wanted.in_memory.graph;
+  auto c = contraction_in(wanted.in_memory.nest);
+  if (!c || c->depth < 4) return {};
+  BestPlans plain(*c, target, wanted.kept(8)), strassen(*c, target, wanted.kept(4));
   int64_t width = target.vector_bytes / 4;
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   auto can_pack = [&](const Side& s) {
     return wanted.constant[static_cast<size_t>(c->load(s).buffer)] && panels(*c, s, group, 1);
   };
   auto offer = [&](const ContractConfig& config, bool panels_ahead, bool rows_ahead) {
-    ContractPlan plan = contract_plan(*c, config, panels_ahead, rows_ahead, target);
-    auto seconds = cut_into_tasks(plan, *c, target);
-    if (seconds) (config.strassen ? fewer : all).push_back({plan.config, *seconds});
+    (config.strassen ? strassen : plain)
+        .offer(contract_plan(*c, config, panels_ahead, rows_ahead, target));
   };
   const bool first_ahead = can_pack(c->first), second_ahead = can_pack(c->second);
   for (bool swapped : {false, true}) {
@@ -156,16 +201,11 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
       }
     }
   }
-  auto keep_best = [](std::vector<Choice>& some, size_t most) {
-    std::ranges::stable_sort(some, {}, &Choice::seconds);
-    if (some.size() > most) some.resize(most);
-  };
-  keep_best(all, 8 * wanted.wide);
-  keep_best(fewer, 4 * wanted.wide);
-  std::ranges::move(fewer, std::back_inserter(all));
-  keep_best(all, all.size());
+  std::vector<PricedPlan> all = std::move(plain).best();
+  std::ranges::move(std::move(strassen).best(), std::back_inserter(all));
+  std::ranges::stable_sort(all, {}, &PricedPlan::seconds);
   std::vector<Candidate> found;
-  for (const Choice& choice : all) {
+  for (const PricedPlan& choice : all) {
     const ContractConfig& f = choice.config;
     Candidate& candidate = found.emplace_back();
     candidate = {.kernel = "contract",
@@ -187,8 +227,8 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
-  Graph group = laid_out(logical, candidate.layouts);
-  Contraction c = *contraction_in(group);
+  GroupInMemory group(logical, candidate.layouts);
+  Contraction c = *contraction_in(group.nest);
   auto config = candidate.config.as<ContractConfig>();
   auto ahead = [&](const Side& s) {
     auto b = static_cast<size_t>(c.load(s).buffer);
@@ -196,7 +236,8 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
   };
   const Side& scalar = config.swapped ? c.second : c.first;
   const Side& vector = config.swapped ? c.first : c.second;
-  return print_contract(c, group, contract_plan(c, config, ahead(vector), ahead(scalar), target));
+  return print_contract(c, group.graph,
+                        contract_plan(c, config, ahead(vector), ahead(scalar), target));
 }
 
 }  // namespace

@@ -23,18 +23,34 @@ double work_seconds(double work, const Target& target) {
 }
 
 double ContractEstimate::seconds() const {
-  double computing =
-      work_seconds(busiest_thread() + packing() / target_.threads + crossing(), target_);
+  double read = reading();
+  // One thread alone does not get all that memory gives.
+  int64_t tasks = c_.batches * p_.tasks_m * p_.tasks_n;
+  if (tasks < target_.threads) read *= 2 - real(tasks) / real(target_.threads);
+  return seconds(busiest_thread() + packing() / target_.threads + crossing(), read);
+}
+
+// All tiles and the least that becomes of their sums, shared evenly: tasks are whole tiles, and
+// nothing is packed less often than by one task.
+double ContractEstimate::least_seconds() const {
+  double rows = real(p_.scalar.extent), columns = real(p_.vector.extent);
+  double work = products(p_.scalar.extent, p_.vector.extent) + rows * columns * epilogue_of_sum();
+  return seconds((real(c_.batches) * work + packing()) / target_.threads, reading());
+}
+
+double ContractEstimate::seconds(double work, double reading) const {
+  constexpr double kApart = 0.2;  // of what goes on at once
+  double computing = work_seconds(work, target_);
+  return target_.launch_s + std::max(computing, reading) + kApart * std::min(computing, reading);
+}
+
+// Weights, from memory.
+double ContractEstimate::reading() const {
   double weights = 0;
   if (p_.panels_ahead) weights += real(p_.vector.extent);
   if (p_.rows == Rows::ahead) weights += real(p_.scalar.extent);
-  double reading = 4 * weights * real(c_.batches * p_.depth) / target_.memory_bandwidth();
-  if (p_.config.strassen) reading *= kProducts / 4;
-  // Both at once, but for a part; and one thread alone does not get all that memory gives.
-  constexpr double kApart = 0.2;
-  int64_t tasks = c_.batches * p_.tasks_m * p_.tasks_n;
-  if (tasks < target_.threads) reading *= 2 - real(tasks) / real(target_.threads);
-  return target_.launch_s + std::max(computing, reading) + kApart * std::min(computing, reading);
+  double seconds = 4 * weights * real(c_.batches * p_.depth) / target_.memory_bandwidth();
+  return p_.config.strassen ? seconds * (kProducts / 4) : seconds;
 }
 
 // Rows that threads share by columns: each reads what the others wrote, all but its own part.
@@ -125,11 +141,16 @@ double ContractEstimate::far_rows(int64_t rows, int64_t columns) const {
   return elements * real(blocks(columns, p_.nr)) * each;
 }
 
+double ContractEstimate::epilogue_of_sum() const {
+  constexpr double kElement = 0.3, kTurned = 0.8;
+  return p_.along_scalar ? kTurned : kElement;
+}
+
 double ContractEstimate::epilogue(int64_t rows, int64_t columns) const {
-  constexpr double kTask = 200, kLine = 40, kElement = 0.3, kTurned = 0.8, kFar = 0.2;
+  constexpr double kTask = 200, kLine = 40, kFar = 0.2;
   constexpr int64_t kNear = 48 << 10;  // sums
   int64_t lines = p_.along_scalar ? columns : rows;
-  double each = (p_.along_scalar ? kTurned : kElement) + (rows * columns > kNear ? kFar : 0);
+  double each = epilogue_of_sum() + (rows * columns > kNear ? kFar : 0);
   return kTask + real(lines) * kLine + real(rows * columns) * each;
 }
 

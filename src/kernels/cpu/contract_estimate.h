@@ -14,12 +14,16 @@ class ContractEstimate {
       : c_(c), p_(p), target_(target) {}
 
   double seconds() const;
+  // No more than that, and in one task no more than in any others.
+  double least_seconds() const;
   // Work of the tiles of a task.
   double products(int64_t rows, int64_t columns) const;
   // Work of all threads: what is packed or copied, as often as it is.
   double packing() const;
 
  private:
+  double seconds(double work, double reading) const;  // of the busiest thread
+  double reading() const;
   double tile(int64_t rows, int64_t vectors) const;
   double instructions() const;
   double collisions(int64_t rows) const;
@@ -28,6 +32,7 @@ class ContractEstimate {
   double far(const Side& side) const;
   double far_rows(int64_t rows, int64_t columns) const;
   double epilogue(int64_t rows, int64_t columns) const;
+  double epilogue_of_sum() const;
   double busiest_thread() const;
   double crossing() const;
   double gathering(const Side& side) const;

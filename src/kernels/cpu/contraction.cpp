@@ -103,8 +103,7 @@ void Contraction::measure() {
   depth = extent_of(nest, k);
 }
 
-std::optional<Contraction> contraction_in(const Graph& group) {
-  auto nest = nest_of(group);
+std::optional<Contraction> contraction_in(const Result<Nest>& nest) {
   if (!nest) return std::nullopt;
   int sum = -1;
   for (size_t i = 0; i < nest->values.size(); ++i) {
@@ -113,11 +112,11 @@ std::optional<Contraction> contraction_in(const Graph& group) {
     sum = static_cast<int>(i);
   }
   if (sum < 0) return std::nullopt;
-  return contraction_of(std::move(*nest), sum);
+  return contraction_of(*nest, sum);
 }
 
-std::optional<Contraction> f32_contraction_in(const Graph& group) {
-  auto c = contraction_in(group);
+std::optional<Contraction> f32_contraction_in(const Result<Nest>& nest) {
+  auto c = contraction_in(nest);
   return c && c->product == Product::f32 ? std::move(c) : std::nullopt;
 }
 

@@ -44,12 +44,12 @@ struct Contraction {
 };
 
 int64_t extent_of(const Nest& nest, const std::vector<int>& iterators);
-// The one reduction of a group.
-std::optional<Contraction> contraction_in(const Graph& group);
+// The one reduction of a nest, if there is one.
+std::optional<Contraction> contraction_in(const Result<Nest>& nest);
 // A reduction of a nest that may have others: what they make of it is the caller's.
 std::optional<Contraction> contraction_of(Nest nest, int sum);
 // The same, of f32 only.
-std::optional<Contraction> f32_contraction_in(const Graph& group);
+std::optional<Contraction> f32_contraction_in(const Result<Nest>& nest);
 
 // For packing: input "x" of the builder, which is what the side loads, with these iterators as its
 // dimensions. None if it is no array of theirs, perhaps padded with zeros and with dimensions that

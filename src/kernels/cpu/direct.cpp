@@ -333,8 +333,8 @@ class DirectPrinter {
 };
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  auto w = window_in(group, wanted.constant, target.vector_bytes / 4);
+  const Graph& group = wanted.in_memory.graph;
+  auto w = window_in(wanted.in_memory, wanted.constant, target.vector_bytes / 4);
   if (!w || w->depth() < 4) return {};
   for (const NestStore& s : w->nest.stores) {
     if (w->nest.math.stride(s.at, w->lane) != 1) return {};
@@ -359,7 +359,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     }
   }
   std::ranges::stable_sort(all, {}, &Candidate::estimate_s);
-  if (all.size() > 8 * wanted.wide) all.resize(8 * wanted.wide);
+  if (all.size() > wanted.kept(8)) all.resize(wanted.kept(8));
   for (Candidate& c : all) {
     c.packing.resize(group.inputs.size());
     c.packing[static_cast<size_t>(w->w.buffer)] =
@@ -369,12 +369,12 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 }
 
 KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
-  Graph group = laid_out(logical, c.layouts);
+  GroupInMemory group(logical, c.layouts);
   // The weights are what is packed.
   std::vector<bool> constant;
   for (const Graph& p : c.packing) constant.push_back(!p.outputs.empty());
   Window w = *window_in(group, constant, target.vector_bytes / 4);
-  return DirectPrinter(w, group, c.config.as<DirectConfig>(), target).print();
+  return DirectPrinter(w, group.graph, c.config.as<DirectConfig>(), target).print();
 }
 
 }  // namespace

@@ -52,11 +52,12 @@ int best_lane(const Move& m) {
   return *std::ranges::min_element(m.nest.space, {}, badness);
 }
 
-std::optional<Move> move_in(const Graph& group, const Target& target) {
+std::optional<Move> move_in(const GroupInMemory& in_memory, const Target& target) {
+  const Graph& group = in_memory.graph;
+  const Result<Nest>& nest = in_memory.nest;
   if (group.inputs.size() != 1 || group.outputs.size() != 1) return std::nullopt;
-  auto nest = nest_of(group);
   if (!nest || nest->space.empty() || !is_move(group, *nest)) return std::nullopt;
-  Move m{std::move(*nest), -1, {}, {}};
+  Move m{*nest, -1, {}, {}};
   m.lane = best_lane(m);
   if (!declare_inside(m.nest, m.load().bounds, m.lane)) return std::nullopt;
   std::vector<int> others;
@@ -78,8 +79,8 @@ std::optional<Move> move_in(const Graph& group, const Target& target) {
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  auto m = move_in(group, target);
+  const Graph& group = wanted.in_memory.graph;
+  auto m = move_in(wanted.in_memory, target);
   if (!m) return {};
   auto real = [](int64_t x) { return static_cast<double>(x); };
   const int width = target.vector_bytes / 4;
@@ -104,7 +105,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
-  Graph group = laid_out(logical, candidate.layouts);
+  GroupInMemory group(logical, candidate.layouts);
   Move m = *move_in(group, target);
   const std::string i = iterator_name(m.lane);
   auto place = [&](const char* buffer, Linear at) {
@@ -135,7 +136,7 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
   }
   std::string text =
       str("void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n",
-          declare_buffers(group), "for (int64_t task = first; task < last; ++task) {\n",
+          declare_buffers(group.graph), "for (int64_t task = first; task < last; ++task) {\n",
           declare_digits(m.nest, m.tasks, "task"), body, "}\n}\n");
   return named_kernel(std::move(text), extent_of(m.nest, m.tasks));
 }

@@ -138,8 +138,7 @@ double beginning_s(const Nest& nest, const Target& target) {
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  auto nest = nest_of(group);
+  const auto& [group, nest] = wanted.in_memory;
   if (!nest) return {};
   double seconds =
       target.launch_s +

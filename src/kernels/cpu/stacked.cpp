@@ -127,7 +127,7 @@ std::optional<RowsBetween> rows_between(const Graph& then, const Part& part, con
 }
 
 // The tasks of `direct` are rows in the order of memory.
-bool rows_in_order(const Graph& first, const std::vector<bool>& constant, int64_t width) {
+bool rows_in_order(const GroupInMemory& first, const std::vector<bool>& constant, int64_t width) {
   auto w = window_in(first, constant, width);
   if (!w || w->nest.stores.size() != 1) return false;
   int64_t step = w->extent(w->column) * w->lanes();
@@ -175,8 +175,8 @@ std::optional<Plan> plan_of(const Graph& group, const Layouts& layouts,
   p.then.stores = {layouts.store(0)};
   auto rows = rows_between(laid_out(p.stack.then.graph, p.then), p.stack.then,
                            stored_shape(p.stack.between.shape, between));
-  if (!rows ||
-      !rows_in_order(laid_out(p.stack.first.graph, p.first), p.constant, target.vector_bytes / 4))
+  if (!rows || !rows_in_order(GroupInMemory(p.stack.first.graph, p.first), p.constant,
+                              target.vector_bytes / 4))
     return std::nullopt;
   p.rows = *rows;
   return p;
@@ -226,7 +226,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     for (size_t i = 0; i < c.packing.size(); ++i)
       joined.packing[static_cast<size_t>(p->stack.first.loads[i])] = std::move(c.packing[i]);
     found.push_back(std::move(joined));
-    if (found.size() >= 4 * wanted.wide) break;
+    if (found.size() >= wanted.kept(4)) break;
   }
   return found;
 }

@@ -47,13 +47,14 @@ Run run_from(const Nest& nest, const Linear& from, const Linear& to, int innermo
   return run;
 }
 
-std::optional<Turn> turn_in(const Graph& group, int64_t width) {
+std::optional<Turn> turn_in(const GroupInMemory& in_memory, int64_t width) {
+  const Graph& group = in_memory.graph;
+  const Result<Nest>& nest = in_memory.nest;
   if (group.inputs.size() != 1 || group.outputs.size() != 1) return std::nullopt;
   auto f32 = [&](NodeId n) {
     return group.type(n).is_tensor() && group.type(n).dtype == DType::f32;
   };
   if (!f32(group.inputs[0].node) || !f32(group.outputs[0].node)) return std::nullopt;
-  auto nest = nest_of(group);
   if (!nest || nest->values.size() != 1 || nest->stores.size() != 1) return std::nullopt;
   const NestValue& load = nest->values[0];
   if (load.kind != NestValue::Kind::load || !load.bounds.empty()) return std::nullopt;
@@ -78,8 +79,8 @@ std::optional<Turn> turn_in(const Graph& group, int64_t width) {
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  if (!turn_in(group, target.vector_bytes / 4)) return {};
+  const Graph& group = wanted.in_memory.graph;
+  if (!turn_in(wanted.in_memory, target.vector_bytes / 4)) return {};
   constexpr double kAgainstPlain = 0.95;  // what plain loops take for as many bytes
   double bytes = 8 * static_cast<double>(count(group.type(group.outputs[0].node).shape));
   return {{.kernel = "turn",
@@ -90,7 +91,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
-  Graph group = laid_out(logical, candidate.layouts);
+  GroupInMemory group(logical, candidate.layouts);
   const int64_t width = target.vector_bytes / 4;
   Turn t = *turn_in(group, width);
   // Tasks are pieces of the longer run: of the shorter one, lines that lie together are done at
@@ -121,7 +122,7 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
   std::string text = declare_vector(width) + print_turn({.width = width});
   text += str(
       "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n",
-      declare_buffers(group), "for (int64_t task = first; task < last; ++task) {\n",
+      declare_buffers(group.graph), "for (int64_t task = first; task < last; ++task) {\n",
       declare_digits(t.nest, t.outer, str("task / ", pieces)), "const int64_t lo = task % ", pieces,
       " * ", piece, ", hi = lo + ", piece, " < ", longer, " ? lo + ", piece, " : ", longer, ";\n",
       "const float* const from = x0 + ", origin(t.nest.values[0].at), ";\nfloat* const to = y0 + ",

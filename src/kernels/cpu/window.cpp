@@ -183,9 +183,9 @@ std::vector<Bound> Window::row_bounds() const {
   return all;
 }
 
-std::optional<Window> window_in(const Graph& group, const std::vector<bool>& constant,
+std::optional<Window> window_in(const GroupInMemory& group, const std::vector<bool>& constant,
                                 int64_t width) {
-  auto c = f32_contraction_in(group);
+  auto c = f32_contraction_in(group.nest);
   if (!c || c->k.empty()) return std::nullopt;
   auto is_weights = [&](const Side& s) {
     std::vector<int> all = c->batch;
@@ -193,7 +193,7 @@ std::optional<Window> window_in(const Graph& group, const std::vector<bool>& con
     all.insert(all.end(), c->k.begin(), c->k.end());
     GraphBuilder b;
     return constant[static_cast<size_t>(c->load(s).buffer)] &&
-           arranged_operand(b, *c, s, group, all);
+           arranged_operand(b, *c, s, group.graph, all);
   };
   bool second = is_weights(c->second);
   if (!second && !is_weights(c->first)) return std::nullopt;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/cpu/contraction.h"
+#include "kernels/in_memory.h"
 
 namespace emend {
 
@@ -51,7 +52,7 @@ struct Window {
 
 // Nothing if the group is something else. Input `constant[i]` is known ahead of time; a vector has
 // `width` lanes.
-std::optional<Window> window_in(const Graph& group, const std::vector<bool>& constant,
+std::optional<Window> window_in(const GroupInMemory& group, const std::vector<bool>& constant,
                                 int64_t width);
 
 // From the weights to panels [blocks of lanes, window, tap, channel, lanes of a block].

@@ -202,7 +202,7 @@ std::vector<Choice> best_of(const Correlation& r, std::vector<WinogradConfig> co
 }
 
 // First the register block, then what a task takes of tiles and panels.
-std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t wide,
+std::vector<Choice> choices(const Correlation& r, const Dims& products, const Wanted& wanted,
                             const Target& target) {
   int64_t registers = target.vector_bytes == 64 ? 32 : 16;
   std::set<int64_t> split = {1, target.threads};
@@ -212,7 +212,8 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t w
       for (int64_t splits : split) blocks.push_back({products, rows, vectors, 1, 1, splits});
     }
   }
-  for (const Choice& c : best_of(r, std::move(blocks), 12 * wide, target)) {
+  for (const Choice& c :
+       best_of(r, std::move(blocks), std::max<size_t>(12, 12 * wanted.wide), target)) {
     WinogradConfig f = c.config;
     int64_t panels = emend::blocks(r.outputs, f.vectors * target.vector_bytes / 4);
     for (int64_t blocks_of_task : {1, 2, 3, 4, 5, 6, 7, 8}) {
@@ -223,12 +224,12 @@ std::vector<Choice> choices(const Correlation& r, const Dims& products, size_t w
       }
     }
   }
-  return best_of(r, std::move(tasks), 3 * wide, target);
+  return best_of(r, std::move(tasks), wanted.kept(3), target);
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  Graph group = laid_out(wanted.group, wanted.layouts);
-  auto r = correlation_in(group);
+  const Graph& group = wanted.in_memory.graph;
+  auto r = correlation_in(wanted.in_memory.nest);
   // What fills no vector is read under a mask, which not all processors have.
   bool masks = target.vector_bytes == 64;
   if (!r || (!masks && r->channels % (target.vector_bytes / 4) != 0)) return {};
@@ -238,7 +239,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   ExpectedErrors errors(*r);
   for (const Dims& products : product_choices(*r)) {
     double error = errors.of(products);
-    for (Choice& c : choices(*r, products, wanted.wide, target)) {
+    for (Choice& c : choices(*r, products, wanted, target)) {
       c.error = error;
       all.push_back(std::move(c));
     }
@@ -265,9 +266,9 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
 }
 
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
-  Graph group = laid_out(logical, candidate.layouts);
-  Correlation r = *correlation_in(group);
-  return print_winograd(r, group, candidate.config.as<WinogradConfig>(), target);
+  GroupInMemory group(logical, candidate.layouts);
+  Correlation r = *correlation_in(group.nest);
+  return print_winograd(r, group.graph, candidate.config.as<WinogradConfig>(), target);
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ std::optional<Correlation> correlation_of(const Contraction& c, bool swapped) {
 
 }  // namespace
 
-std::optional<Correlation> correlation_in(const Graph& group) {
-  auto c = f32_contraction_in(group);
+std::optional<Correlation> correlation_in(const Result<Nest>& nest) {
+  auto c = f32_contraction_in(nest);
   if (!c || c->batches != 1) return std::nullopt;
   auto r = correlation_of(*c, false);
   return r ? r : correlation_of(*c, true);

@@ -30,7 +30,7 @@ struct Correlation {
   int64_t extent(int iterator) const { return c.nest.math.extent(iterator); }
 };
 
-std::optional<Correlation> correlation_in(const Graph& group);
+std::optional<Correlation> correlation_in(const Result<Nest>& nest);
 
 // With vectors of so many lanes.
 Stores stores_of(const Correlation& r, int64_t width);
