@@ -145,7 +145,7 @@ class BestPlans {
       if (found.size() == kept_ && o.least * kRounding > found.back().seconds) break;
       auto seconds = cut_into_tasks(o.plan, c_, target_);
       if (!seconds) continue;
-      Cut cut{o.plan.config, *seconds, o.number};
+      Cut cut{{o.plan.config, *seconds}, o.number};
       found.insert(std::ranges::upper_bound(found, order(cut), {}, order), cut);
       if (found.size() > kept_) found.pop_back();
     }
