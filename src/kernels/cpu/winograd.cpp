@@ -62,7 +62,9 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
 }
 
 // Fitted to 830 measured configurations of thirteen layers, from 16 channels at 55x55 to 512 at 7x7
-// and 64 at 224x224: half of them within 3 %. Cycles, and lines of a cache that are moved.
+// and 64 at 224x224: half of them within 3 %. Cycles, and lines of a cache that are moved. That was
+// before transforms stayed in registers and tiles were fetched ahead (docs/decisions/0037), which
+// take less than this says.
 double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
                 const Target& target) {
   auto real = [](int64_t x) { return static_cast<double>(x); };
