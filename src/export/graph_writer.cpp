@@ -52,16 +52,13 @@ onnx::Graph GraphWriter::main_graph(const Graph& g) {
 }
 
 // What computes an output is called like it, once; whatever else an output shows (an input, a
-// constant, another output's value) goes through an Identity.
+// constant, another output's value) goes through an Identity, unless it has that name already.
 void GraphWriter::write(Page& page, std::vector<std::string> output_names) {
   const Graph& g = page.g;
-  std::vector<onnx::Node> copies;
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     Place p = place_of(g, g.outputs[i].node);
     bool computed = g.nodes[p.node].op != kInputOp && g.nodes[p.node].op != kConstantOp;
-    if (computed && page.names.insert({p, output_names[i]}).second) continue;
-    copies.push_back(identity("", output_names[i]));
-    copies.back().input.clear();  // known only once everything has a name
+    if (computed) page.names.insert({p, output_names[i]});
   }
   // Several nodes may come from one of the input model: the last one makes its result.
   std::unordered_map<std::string, NodeId> last;
@@ -75,12 +72,11 @@ void GraphWriter::write(Page& page, std::vector<std::string> output_names) {
     if (n.op == kInputOp || n.op == kGetOp) continue;
     write_node(page, id, last.at(g.names[id]) == id && !g.names[id].empty());
   }
-  for (size_t i = 0, copy = 0; i < g.outputs.size(); ++i) {
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
     page.out.output.emplace_back().name = output_names[i];
     const std::string& name = page.names.at(place_of(g, g.outputs[i].node));
     if (name == output_names[i]) continue;
-    copies[copy].input = {name};
-    page.out.node.push_back(std::move(copies[copy++]));
+    page.out.node.push_back(identity(name, output_names[i]));
     domains_.insert({"", 0});
   }
 }
