@@ -202,17 +202,19 @@ std::vector<Island> Reach::pieces(const Island& whole) const {
     if (units_.is_unit(n)) units.push_back(n);
   }
   std::vector<Island> all;
-  for (auto& members : components(units, false)) {
-    Island piece = island(std::move(members));
-    for (size_t i : piece.dissolvable.members()) {
-      bool here = std::ranges::all_of(units_.users(piece.units[i]), [&](NodeId u) {
-        return std::ranges::binary_search(piece.units, u);
-      });
-      if (!here) piece.dissolvable.clear(i);
-    }
-    all.push_back(std::move(piece));
-  }
+  for (auto& members : components(units, false)) all.push_back(piece(std::move(members)));
   return all;
+}
+
+Island Reach::piece(std::vector<NodeId> units) const {
+  Island piece = island(std::move(units));
+  for (size_t i : piece.dissolvable.members()) {
+    bool here = std::ranges::all_of(units_.users(piece.units[i]), [&](NodeId u) {
+      return std::ranges::binary_search(piece.units, u);
+    });
+    if (!here) piece.dissolvable.clear(i);
+  }
+  return piece;
 }
 
 }  // namespace emend

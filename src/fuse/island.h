@@ -96,6 +96,8 @@ class Reach {
   Island island(std::vector<NodeId> units) const;
   // What an island falls into if nothing more is dissolved into several of the pieces.
   std::vector<Island> pieces(const Island& island) const;
+  // Some of its units: those that others read as well are not dissolved.
+  Island piece(std::vector<NodeId> units) const;
 
  private:
   bool keeps_apart(NodeId first, NodeId later) const;

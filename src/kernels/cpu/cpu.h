@@ -6,6 +6,8 @@
 namespace emend {
 
 Kernel rows_kernel();
+// Are its tasks in the order of the nest's space?
+bool rows_follow_space(const Nest& nest, const Target& target);
 Kernel turn_kernel();
 Kernel move_kernel();
 Kernel contract_kernel();

@@ -98,14 +98,13 @@ std::string RowPrinter::print() {
   for (int a : nest_.space) {
     if (a != lane_ && !is_inner(a)) outer.push_back(a);
   }
-  loops_ = {{outer, {}, ""}};
+  loops_ = {{outer, {}, {}, ""}};
   if (lane_ < 0) {
     for (const NestStore& s : nest_.stores) store(s);
     return loops_[0].text;
   }
   prepare_rows(true);
   declare_leaves();
-  auto rows_outside = rows_;
   for (int a : inner_) {
     if (a != lane_) open_loop({a});
   }
@@ -114,7 +113,6 @@ std::string RowPrinter::print() {
   for (size_t k = inner_.size(); k-- > 0;) {
     if (inner_[k] != lane_) close_loop(loop_head(inner_[k]));
   }
-  rows_ = std::move(rows_outside);
   store_leaves();
   return loops_[0].text;
 }
@@ -177,7 +175,7 @@ void RowPrinter::store_leaves() {
   for (int v : leaves_) {
     const NestValue& u = value(v);
     std::string done = c_rounded(u.dtype, u.work, leaf_name(v));
-    (depends(v, lane_) ? rows_[v] : loops_[0].names[v]) = done;
+    (depends(v, lane_) ? loops_[0].rows : loops_[0].names)[v] = done;
   }
   auto each = [&](const std::function<void(const NestStore&)>& see) {
     for (const NestStore& s : nest_.stores) {
@@ -247,7 +245,7 @@ std::string RowPrinter::close_scope() {
   return text;
 }
 
-// The outermost loop that knows every iterator of the value.
+// The outermost loop that knows every iterator of the value: the last that changes one.
 size_t RowPrinter::home(int v) const {
   for (size_t d = loops_.size(); d-- > 0;) {
     for (int a : loops_[d].open) {
@@ -259,6 +257,23 @@ size_t RowPrinter::home(int v) const {
 
 // --- values ---
 
+// The row of a value where the code that is being written sees one: rows end with the loop that
+// declares them, like every other name, and are of other points where a loop in between runs over
+// an iterator again that tasks share.
+const std::string* RowPrinter::row_of(int v) const {
+  for (size_t d = loops_.size(); d-- > 0;) {
+    if (auto row = loops_[d].rows.find(v); row != loops_[d].rows.end()) return &row->second;
+    if (d > 0 && is_of_other_points(v, loops_[d].open)) return nullptr;
+  }
+  auto row = given_.find(v);
+  return row == given_.end() ? nullptr : &row->second;
+}
+
+// Does a loop over these iterators change it, but for running along its row?
+bool RowPrinter::is_of_other_points(int v, const std::vector<int>& iterators) const {
+  return std::ranges::any_of(iterators, [&](int a) { return a != lane_ && depends(v, a); });
+}
+
 // What a loop over these iterators needs but does not change is computed before it is opened, so
 // that loops over the row never begin inside one another.
 void RowPrinter::hoist(int v, const std::vector<int>& iterators) {
@@ -266,17 +281,16 @@ void RowPrinter::hoist(int v, const std::vector<int>& iterators) {
     use(v);
     return;
   }
-  if (rows_.count(v)) return;
+  if (row_of(v) && !is_of_other_points(v, iterators)) return;
   std::vector<int> inner = iterators;
   inner.insert(inner.end(), value(v).over.begin(), value(v).over.end());
   for (int a : value(v).args) hoist(a, inner);
 }
 
 std::string RowPrinter::use(int v) {
-  for (size_t d = loops_.size(); d-- > 0;) {
-    if (auto it = loops_[d].names.find(v); it != loops_[d].names.end()) return it->second;
-  }
   size_t d = home(v);
+  // Further out it may have been computed, too, for the task's own point.
+  if (auto it = loops_[d].names.find(v); it != loops_[d].names.end()) return it->second;
   // Deeper loops wait while the value is computed outside of them.
   std::vector<Loop> deeper(std::make_move_iterator(loops_.begin() + static_cast<long>(d) + 1),
                            std::make_move_iterator(loops_.end()));
@@ -294,8 +308,7 @@ bool RowPrinter::in_lane_loop() const {
 
 std::string RowPrinter::compute(int v) {
   // A row of one point has no loop of its own.
-  if (auto row = rows_.find(v); row != rows_.end() && (lane_ < 0 || in_lane_loop()))
-    return row->second;
+  if (const std::string* row = row_of(v); row && (lane_ < 0 || in_lane_loop())) return *row;
   const NestValue& u = value(v);
   std::string name = str("v", v);
   std::string expression;
@@ -502,10 +515,10 @@ int RowPrinter::unit_strides(int v, int iterator) const {
 
 // Rows filled by the loop that is being closed; the loop outside of it declares them.
 void RowPrinter::declare_kept() {
-  std::string& text = loops_[loops_.size() - 2].text;
+  Loop& outside = loops_[loops_.size() - 2];
   for (int v : newly_kept_) {
-    text += str(c_work(value(v).work), " row", v, "[", nest_.math.extent(lane_), "];\n");
-    rows_[v] = str("row", v, "[", iterator_name(lane_), " - lo]");
+    outside.text += str(c_work(value(v).work), " row", v, "[", nest_.math.extent(lane_), "];\n");
+    outside.rows[v] = str("row", v, "[", iterator_name(lane_), " - lo]");
   }
   newly_kept_.clear();
 }
@@ -545,7 +558,7 @@ std::string RowPrinter::clipped(const NestValue& reduction) {
 void RowPrinter::prepare_rows(bool before_inner) {
   for (int v = 0; v < std::ssize(nest_.values); ++v) {
     bool is_row = value(v).kind == NestValue::Kind::reduce && depends(v, lane_) && stands_alone(v);
-    if (!is_row || is_leaf(v) || rows_.count(v)) continue;
+    if (!is_row || is_leaf(v) || row_of(v)) continue;
     bool inside = std::ranges::any_of(inner_, [&](int a) { return depends(v, a); });
     if (inside != before_inner) prepare_row(v);
   }
@@ -645,7 +658,7 @@ void RowPrinter::prepare_row(int v) {
   if (u.dtype != u.work) {
     loops_.back().text += str(lane_head(), at, " = ", c_rounded(u.dtype, u.work, at), ";\n}\n");
   }
-  rows_[v] = at;
+  loops_.back().rows[v] = at;
 }
 
 // The lanes once for every term, sums in memory.

@@ -23,7 +23,7 @@ class RowPrinter {
   RowPrinter(const Nest& nest, const Graph& group, int lane, int64_t longest);
 
   // A reduction that others compute: `element` is its value at the lanes' iterator.
-  void give(int value, std::string element) { rows_[value] = std::move(element); }
+  void give(int value, std::string element) { given_[value] = std::move(element); }
   // The lanes from `lo` on are always this many: the compiler must neither count them nor, few as
   // they are, unroll them before it can see that they fill vectors.
   void fix_lanes(int64_t count) { fixed_ = count; }
@@ -35,6 +35,7 @@ class RowPrinter {
   struct Loop {
     std::vector<int> open;             // iterators that it knows, besides those of outer loops
     std::map<int, std::string> names;  // values computed here
+    std::map<int, std::string> rows;   // values that have rows here: the element at the lane
     std::string text;
   };
   const NestValue& value(int v) const { return nest_.values[static_cast<size_t>(v)]; }
@@ -46,6 +47,8 @@ class RowPrinter {
   bool is_leaf(int v) const { return std::ranges::find(leaves_, v) != leaves_.end(); }
   bool is_inner(int atom) const { return std::ranges::find(inner_, atom) != inner_.end(); }
   size_t home(int v) const;
+  const std::string* row_of(int v) const;
+  bool is_of_other_points(int v, const std::vector<int>& iterators) const;
   int unit_strides(int v, int iterator) const;
   std::string lane_head() const;
   std::string loop_head(int iterator) const;
@@ -53,7 +56,9 @@ class RowPrinter {
 
   void find_kept();
   void note_users(int v, int loop, std::map<int, std::set<int>>& users) const;
-  void open_loop(std::vector<int> iterators) { loops_.push_back({std::move(iterators), {}, ""}); }
+  void open_loop(std::vector<int> iterators) {
+    loops_.push_back({std::move(iterators), {}, {}, ""});
+  }
   void close_loop(const std::string& head);
   std::string close_scope();
 
@@ -94,8 +99,8 @@ class RowPrinter {
   std::set<int> kept_;                   // values worth a row
   bool keeps_ = false;                   // in a loop over the whole row that fills them
   std::vector<int> newly_kept_;
-  std::map<int, std::string> rows_;  // values that are rows already: the element at the lane
-  std::set<int> inside_;             // loads that are known to be within their bounds
+  std::map<int, std::string> given_;  // rows that others compute
+  std::set<int> inside_;              // loads that are known to be within their bounds
   std::vector<Loop> loops_;
 };
 

@@ -84,6 +84,10 @@ RowShape shape_of(const Nest& nest, const Target& target) {
   return shape;
 }
 
+bool is_turned_in_pieces(const Nest& nest, const RowShape& shape) {
+  return shape.turned && nest.math.extent(shape.lane) > shape.chunk;
+}
+
 // Constants come from main memory, and as they lie, not in the order in which they are needed.
 double reading_s(const Graph& group, const std::vector<bool>& constant, const Target& target) {
   constexpr double kUnpacked = 0.6;  // of what memory gives; measured on matrices times a vector
@@ -194,7 +198,7 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
           declare_buffers(group), "for (int64_t task = first; task < last; ++task) {\n");
   // Digits of a task: all of outer, then the piece; turned, the innermost of outer comes last.
   std::vector<int> after;
-  if (shape.turned && pieces > 1) {
+  if (is_turned_in_pieces(nest, shape)) {
     after = {outer.back()};
     outer.pop_back();
   }
@@ -213,6 +217,10 @@ KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) 
 }
 
 }  // namespace
+
+bool rows_follow_space(const Nest& nest, const Target& target) {
+  return !is_turned_in_pieces(nest, shape_of(nest, target));
+}
 
 Kernel rows_kernel() {
   return {.name = "rows",

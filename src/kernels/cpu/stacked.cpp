@@ -95,13 +95,15 @@ struct RowsBetween {
 };
 
 // Of the part behind, as it lies in memory.
-std::optional<RowsBetween> rows_between(const Graph& then, const Part& part, const Dims& stored) {
+std::optional<RowsBetween> rows_between(const Graph& then, const Part& part, const Dims& stored,
+                                        const Target& target) {
   auto nest = nest_of(then);
-  if (!nest || !left_out(*nest).empty()) return std::nullopt;
+  if (!nest || !left_out(*nest).empty() || !rows_follow_space(*nest, target)) return std::nullopt;
   RowsBetween r{.images = stored[0], .from = stored[1]};
   r.floats = count(stored) / (r.images * r.from);
   size_t outermost = r.images > 1 ? 1 : 0;
-  if (nest->space.size() <= outermost) return std::nullopt;
+  // The lanes of `rows` run along the last of the space, which is then no row.
+  if (nest->space.size() <= outermost + 1) return std::nullopt;
   int image = nest->space[0], row = nest->space[outermost];
   if (outermost && nest->math.extent(image) != r.images) return std::nullopt;
   r.to = nest->math.extent(row);
@@ -126,10 +128,12 @@ std::optional<RowsBetween> rows_between(const Graph& then, const Part& part, con
   return any ? std::optional(r) : std::nullopt;
 }
 
-// The tasks of `direct` are rows in the order of memory.
-bool rows_in_order(const GroupInMemory& first, const std::vector<bool>& constant, int64_t width) {
+// The tasks of `direct` are rows, or parts of such, in the order of memory: where rows are one
+// element long, its tasks are whole columns.
+bool rows_in_order(const GroupInMemory& first, const std::vector<bool>& constant, int64_t width,
+                   int64_t rows) {
   auto w = window_in(first, constant, width);
-  if (!w || w->nest.stores.size() != 1) return false;
+  if (!w || w->nest.stores.size() != 1 || w->row_count() % rows != 0) return false;
   int64_t step = w->extent(w->column) * w->lanes();
   for (size_t i = w->rows.size(); i-- > 0;) {
     if (w->extent(w->rows[i]) > 1 && w->nest.math.stride(w->nest.stores[0].at, w->rows[i]) != step)
@@ -174,9 +178,9 @@ std::optional<Plan> plan_of(const Graph& group, const Layouts& layouts,
     p.then.loads.push_back(i == kBetween ? between : layouts.load(static_cast<size_t>(i)));
   p.then.stores = {layouts.store(0)};
   auto rows = rows_between(laid_out(p.stack.then.graph, p.then), p.stack.then,
-                           stored_shape(p.stack.between.shape, between));
+                           stored_shape(p.stack.between.shape, between), target);
   if (!rows || !rows_in_order(GroupInMemory(p.stack.first.graph, p.first), p.constant,
-                              target.vector_bytes / 4))
+                              target.vector_bytes / 4, rows->images * rows->from))
     return std::nullopt;
   p.rows = *rows;
   return p;
