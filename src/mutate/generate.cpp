@@ -123,13 +123,13 @@ std::optional<std::vector<Agreement>> where_equal(const Graph& a, const Graph& b
 
 class Generator {
  public:
-  Generator(const Graph& original, const ParallelOps& ops, const GenerateOptions& options,
-            GenerateReport& report)
+  Generator(const Graph& original, const ParallelOps& ops, MutantMenu menu,
+            const GenerateOptions& options, GenerateReport& report)
       : original_(original),
         ops_(ops),
         options_(options),
         report_(report),
-        menu_(menu_for(ops, original, options.radices)),
+        menu_(std::move(menu)),
         twin_(twin_of(original, ops)),
         types_(output_types(twin_)),
         truth_(twin_, kSeed) {
@@ -265,12 +265,21 @@ class Generator {
     size_t wrong = 0;
     for (size_t i = 0; i < positions_.size(); ++i) {
       for (size_t o = 0; o < types_.size(); ++o) {
-        if (values.at(positions_[i][o], o) == expected_[i][o]) continue;
+        if (has_value(values, positions_[i][o], o, expected_[i][o])) continue;
         if (++wrong > most) return false;
         break;
       }
     }
     return true;
+  }
+
+  // What has no value over the field has not this one.
+  static bool has_value(FieldReader& values, const Dims& at, size_t output, Mod61 expected) {
+    try {
+      return values.at(at, output) == expected;
+    } catch (const Inexact&) {
+      return false;
+    }
   }
 
   // Corners and thirds of every dimension, drawn.
@@ -305,6 +314,19 @@ class Generator {
   std::unordered_set<uint64_t> kept_;
   std::vector<GeneratedMutant> found_;
 };
+
+// Only what can be placed has mutants, and only what has values over a field, which tell them
+// apart.
+std::vector<GeneratedMutant> mutants_of(const Graph& original, const ParallelOps& ops,
+                                        const GenerateOptions& options, GenerateReport& report) {
+  MutantMenu menu = menu_for(ops, original, options.radices);
+  if (menu.computes.empty()) return {};
+  try {
+    return Generator(original, ops, std::move(menu), options, report).run();
+  } catch (const Inexact&) {
+    return {};
+  }
+}
 
 // The compute operator of a program, as a program.
 struct Nucleus {
@@ -387,14 +409,14 @@ std::vector<GeneratedMutant> generate(const Graph& subprogram, const GenerateOpt
   GenerateReport facts;
   std::vector<GeneratedMutant> all;
   if (auto ops = parallel_ops(subprogram)) {
-    all = Generator(subprogram, *ops, options, facts).run();
+    all = mutants_of(subprogram, *ops, options, facts);
     std::set<uint64_t> seen = {hash(subprogram)};
     size_t begin = 0;
     for (size_t round = 1; round < options.rounds && ops->count() == 1; ++round) {
       const size_t end = all.size();
       for (size_t i = begin; i < end && all.size() < options.candidates; ++i) {
         auto nucleus = nucleus_of(all[i].program);
-        auto inner = parallel_ops(nucleus->alone);
+        auto inner = nucleus ? parallel_ops(nucleus->alone) : std::nullopt;
         if (!inner || !seen.insert(hash(nucleus->alone)).second) continue;
         const Graph outer = all[i].program;
         GenerateOptions again = options;
@@ -404,7 +426,7 @@ std::vector<GeneratedMutant> generate(const Graph& subprogram, const GenerateOpt
                                       all[i].steps + " | " + steps);
           };
         }
-        for (GeneratedMutant& c : Generator(nucleus->alone, *inner, again, facts).run()) {
+        for (GeneratedMutant& c : mutants_of(nucleus->alone, *inner, again, facts)) {
           Graph whole = with_nucleus(outer, nucleus->node, c.program);
           auto where = where_equal(subprogram, whole);
           if (!where || all.size() >= options.candidates) continue;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/contained.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "mutate/instance.h"
@@ -346,6 +347,14 @@ void try_generated(const MutationSite& site, const MutateOptions& options,
   }
 }
 
+// A bug in one mutation costs its mutants of this site.
+template <class Work>
+void contained(const std::string& mutation, const MutationSite& site, MutateReport& facts,
+               const Work& work) {
+  if (auto fault = fault_of(work))
+    facts.faults.push_back(str("mutation ", mutation, " of ", text_of(site), ": ", *fault));
+}
+
 }  // namespace
 
 std::string_view to_text(Mutant::Outcome o) {
@@ -374,11 +383,13 @@ std::vector<Rule> mutate(const std::vector<MutationSite>& sites, const MutateOpt
     for (const Mutation& m : options.mutations.empty() ? all_mutations() : options.mutations) {
       if (options.monitor.stop_requested()) break;
       if (!is_enabled(m.rule.name, options.enable, options.disable)) continue;
-      Trial trial(m, site, timed, facts);
-      if (trial.bind()) trial.run(proven, facts.mutants);
+      contained(m.rule.name, site, facts, [&] {
+        Trial trial(m, site, timed, facts);
+        if (trial.bind()) trial.run(proven, facts.mutants);
+      });
     }
     if (options.generate && is_enabled(kGenerated, options.enable, options.disable))
-      try_generated(site, timed, proven, facts);
+      contained(kGenerated, site, facts, [&] { try_generated(site, timed, proven, facts); });
   }
   facts.seconds = seconds_since(start);
   if (report) *report = std::move(facts);

@@ -63,6 +63,7 @@ struct MutateReport {
   double pricing_seconds = 0;   // of these, in MutateOptions::price
   // Pairs of programs whose equality was proven or refuted here, or known before.
   size_t proofs = 0, known = 0;
+  std::vector<std::string> faults;  // bugs of ours, each of which cost a site some mutants
 };
 std::string_view to_text(MutateReport::Mutant::Outcome o);
 

@@ -54,6 +54,7 @@ Graph with_improved_bodies(const Graph& g, const ImproveOptions& options, Improv
     ImproveReport inner;
     known.push_back({body, GraphRef(improve(*body, options, &inner))});
     std::ranges::move(inner.trail, std::back_inserter(facts.trail));
+    std::ranges::move(inner.faults, std::back_inserter(facts.faults));
     for (const auto& [name, ms] : inner.phases_ms) add_time(facts.phases_ms, name, ms);
     return known.back().to;
   };
@@ -183,6 +184,7 @@ std::vector<MutationSite> sites_of(const PricedEGraph& p, const FoundSolution& p
   for (uint32_t n : program.choice) {
     if (n == kNoNode || p.problem.cost[n] < share * whole) continue;
     const PricedNode& a = p.asked[n];
+    if (op_def(a.op).kind == Kind::structure) continue;  // it takes none, like everything else here
     if (seen.insert(key_of(a)).second)
       sites.push_back({a.op, a.attrs, a.operands, a.weights, a.result, p.problem.cost[n]});
   }
@@ -254,6 +256,7 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
     saturated();
   }
   facts.saturated = saturation.report();
+  std::ranges::copy(facts.mutated.faults, std::back_inserter(facts.faults));
   Best best = best_program(g, egraph, problem, prices, options, facts);
   if (!best.choice.empty()) {
     std::ranges::move(trail_of(egraph, problem, best.choice, facts.saturated.rules),

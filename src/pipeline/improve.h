@@ -39,7 +39,8 @@ struct ImproveReport {
   // of bodies of loops stand first.
   std::vector<std::string> trail;
   std::vector<std::pair<std::string, double>> phases_ms;
-  bool recalled = false;  // made at an earlier start, see kept_searches.h
+  std::vector<std::string> faults;  // bugs of ours, in bodies of loops, too
+  bool recalled = false;            // made at an earlier start, see kept_searches.h
 };
 
 Graph improve(const Graph& g, const ImproveOptions& options = {}, ImproveReport* report = nullptr);

@@ -382,7 +382,8 @@ Graph improved(const Graph& g, const ImproveOptions& options, const Keeping& kee
   Graph better = improve(g, how, &facts);
   if (mutants.grown()) KeptMutants(*keeping.folder).keep(mutants);
   // What a busy machine cut short may be better at another start.
-  bool whole = !options.monitor.stop_requested() && facts.saturated.stopped != StopReason::seconds;
+  bool whole = !options.monitor.stop_requested() &&
+               facts.saturated.stopped != StopReason::seconds && facts.faults.empty();
   if (kept && whole) kept->keep(g, options, {better, facts});
   if (report) *report = std::move(facts);
   return better;

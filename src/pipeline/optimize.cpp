@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "base/contained.h"
 #include "base/timed.h"
 #include "equiv/compare.h"
 #include "equiv/region.h"
@@ -92,6 +93,35 @@ Graph faster_there(const Graph& input, Graph result, const OptimizeOptions& opti
   }
   found.kept_input = true;
   return input;
+}
+
+// What the search found; where it ended in a bug of ours, the program as it is. What another
+// runtime says no to is for the user to hear.
+Graph searched(const Graph& g, const ImproveOptions& searching, const OptimizeOptions& options,
+               OptimizeReport& facts) {
+  auto tell = [&](const std::string& fault, const char* cost) {
+    facts.faults.push_back(str("internal error in the search: ", fault, "; ", cost));
+    if (options.warn) options.warn(facts.faults.back());
+  };
+  Graph found = g;
+  ImproveReport report;
+  std::exception_ptr refused;
+  auto fault = fault_of([&] {
+    try {
+      found = improved(g, searching, options.keeping, &report);
+    } catch (const Error&) {
+      if (!options.runtime) throw;
+      refused = std::current_exception();
+    }
+  });
+  if (refused) std::rethrow_exception(refused);
+  if (fault) {
+    tell(*fault, "the program is cleaned only");
+    return g;
+  }
+  for (const std::string& f : report.faults) tell(f, "its mutants were left out");
+  facts.improved = std::move(report);
+  return found;
 }
 
 }  // namespace
@@ -184,8 +214,10 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
   if (options.accuracy == 0 || !is_enabled("mutate", options.enable, options.disable))
     searching.mutate_from = 2;
   if (options.level > 2) searching.mutate.generate = GenerateOptions{.rounds = 2};
-  Graph now = improved(cleaned, searching, options.keeping, &facts.improved.emplace());
-  for (const auto& [name, ms] : facts.improved->phases_ms) add_time(facts.phases_ms, name, ms);
+  Graph now = searched(cleaned, searching, options, facts);
+  if (facts.improved) {
+    for (const auto& [name, ms] : facts.improved->phases_ms) add_time(facts.phases_ms, name, ms);
+  }
   if (options.dump) options.dump("search", now);
   if (options.runtime) {
     Formed formed = timed(facts.phases_ms, "measure",

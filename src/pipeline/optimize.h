@@ -40,6 +40,8 @@ struct OptimizeOptions {
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};
+  // Hears what went wrong and was done without, as the report says it, too.
+  std::function<void(const std::string& fault)> warn = nullptr;
   // Sees the program after each stage.
   std::function<void(std::string_view stage, const Graph&)> dump = nullptr;
 };
@@ -69,6 +71,7 @@ struct OptimizeReport {
   std::optional<ImproveReport> improved;  // of the search, where there was one
   Checked checked;
   std::optional<RuntimeReport> elsewhere;  // in another runtime, where that decides
+  std::vector<std::string> faults;         // bugs of ours that cost a search, or part of it
 };
 
 // What optimize says of its result before it is handed over.

@@ -208,6 +208,38 @@ TEST(Generate, NothingOfNothing) {
           .empty());
 }
 
+// Of two operands, and none of them a sum of products: nothing is placed, and nothing asks for
+// values over a field.
+TEST(Generate, NothingOfWhatIsNoProduct) {
+  const auto f32 = [](Dims shape) { return Type::tensor(DType::f32, std::move(shape)); };
+  struct Case {
+    const char* op;
+    Type x, y;
+    Attrs attrs = {};
+  };
+  const Case cases[] = {
+      {"less", f32({2, 3}), f32({2, 3})},
+      {"max", f32({2, 3}), f32({3})},
+      {"pow", f32({4}), f32({4})},
+      {"gather", f32({5, 3}), Type::tensor(DType::i64, {2}), Attrs({{"axis", int64_t{0}}})},
+      {"layer_norm", f32({2, 8}), f32({8})},
+      {"conv_transpose", f32({1, 2, 5, 5}), f32({2, 3, 3, 3}),
+       Attrs({{"strides", Dims{1, 1}},
+              {"dilations", Dims{1, 1}},
+              {"pads", Dims{0, 0, 0, 0}},
+              {"output_padding", Dims{0, 0}},
+              {"group", int64_t{1}}})},
+  };
+  for (const Case& c : cases) {
+    GraphBuilder b;
+    NodeId x = b.input("x", c.x), y = b.input("y", c.y);
+    b.output("z", b.op(c.op, {x, y}, c.attrs));
+    GenerateReport report;
+    EXPECT_TRUE(generate(std::move(b).build(), {}, &report).empty()) << c.op;
+    EXPECT_EQ(report.programs, 0u) << c.op;
+  }
+}
+
 TEST(Generate, IsDeterministicAndBounded) {
   Graph g = conv_of({2, 4, 6, 6}, {4, 4, 3, 3}, {{1, 1}, {1, 1}, {1, 1, 1, 1}, 1});
   auto steps = [&](const GenerateOptions& options) {

@@ -66,6 +66,7 @@ OptimizeOptions HowOptions::options(const Globals& globals) const {
   if (!accuracy.empty()) how.accuracy = accuracy_named(accuracy);
   how.seed = globals.seed + 1;
   how.monitor = globals.monitor;
+  how.warn = [&globals](const std::string& fault) { globals.say(fault); };
   return how;
 }
 

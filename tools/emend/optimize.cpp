@@ -224,6 +224,8 @@ Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& aft
   verified["max_rel_err"] = ran ? Json(report.checked.max_rel_err) : Json();
   verified["reason"] = report.checked.reason;
   j["verified"] = verified;
+  j["faults"] = Json::array();
+  for (const std::string& fault : report.faults) j["faults"].push(fault);
   return j;
 }
 
@@ -262,6 +264,7 @@ AtSizes optimized_at_sizes(const OnnxFile& source, const ImportOptions& import, 
   if (how.monitor.stop_requested()) how.level = std::min(how.level, 1);
   how.monitor = {};
   how.dump = nullptr;
+  how.warn = nullptr;
   return [&source, import, how](const std::map<std::string, int64_t>& sizes) {
     ImportOptions other = import;
     for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
