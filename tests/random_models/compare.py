@@ -1,0 +1,180 @@
+"""What rounding explains, measured on the model itself: it is run again with every float on the way off by a few units in its last place, at random.
+
+Values that nobody rounds (small whole numbers) stay as they are, so that ties stay ties. How far the outputs then move says, channel by channel, how far
+another order of the same arithmetic may lie; an element that tips (an index, a comparison, a step) is not held against anybody."""
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from build import session
+
+FLOAT_TYPES = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16}
+# Operands that say how large a result is, or that onnxruntime wants as constants.
+STRUCTURAL = {"Resize": range(1, 4), "Range": range(3), "RoiAlign": (), "MelWeightMatrix": range(5), "QLinearConv": range(8), "QLinearMatMul": range(8)}
+# Functions that onnxruntime computes by polynomials whose error does not shrink with the value.
+APPROXIMATED = {"Sigmoid", "Tanh", "Erf", "LSTM", "GRU", "RNN", "Softplus", "Gelu", "Mish", "Softmax", "HardSwish"}
+ABSOLUTE = 1e-7
+UNITS = 4  # of the last place, up or down
+TIMES = 8  # how often what was seen in a few runs
+
+
+def structural(graph):
+    return {node.input[i] for node in graph.node for i in STRUCTURAL.get(node.op_type, ()) if i < len(node.input)}
+
+
+class Reference:
+    """A model in onnxruntime, without optimizations, and how far its values can be trusted."""
+
+    def __init__(self, model):
+        self.model, self.plain = model, session(model)
+        self.outputs = [o.name for o in model.graph.output]
+        self.noisy, self.seen, self.names = None, None, []
+
+    def run(self, values):
+        return self.plain.run(None, values)
+
+    def with_noise(self):
+        """One that returns every float on the way, and one in which each is multiplied by an input of its own."""
+        keep = structural(self.model.graph)
+        seen = onnx.ModelProto()
+        seen.CopyFrom(self.model)
+        inferred = onnx.shape_inference.infer_shapes(self.model)
+        types = {v.name: v.type.tensor_type.elem_type for v in [*inferred.graph.value_info, *inferred.graph.output] if v.type.HasField("tensor_type")}
+        wanted = [o for n in self.model.graph.node for o in n.output if types.get(o) in FLOAT_TYPES and o not in keep]
+        seen.graph.ClearField("output")
+        seen.graph.output.extend(helper.make_empty_tensor_value_info(o) for o in wanted)
+        constants = {c.name: numpy_helper.to_array(c) for c in self.model.graph.initializer if c.data_type in FLOAT_TYPES and c.name not in keep}
+        constants = {k: v for k, v in constants.items() if v.size and not exact(v).all()}
+        noisy = onnx.ModelProto()
+        noisy.CopyFrom(self.model)
+        graph = noisy.graph
+        for node in graph.node:
+            for i, name in enumerate(node.output):
+                node.output[i] = name + "_raw" if name in wanted else name
+        for c in graph.initializer:
+            c.name += "_raw" if c.name in constants else ""
+        first = [helper.make_node("Mul", [c + "_raw", "noise_" + c], [c]) for c in constants]
+        nodes = [m for n in graph.node for m in [n, *(disturbed(o[:-4], n.op_type) for o in n.output if o.endswith("_raw"))]]
+        graph.ClearField("node")
+        graph.node.extend(first + nodes)
+        kinds = {**{o: types[o] for o in wanted}, **{c: helper.np_dtype_to_tensor_dtype(v.dtype) for c, v in constants.items()}}
+        graph.input.extend(helper.make_tensor_value_info("noise_" + name, kind, None) for name, kind in kinds.items())
+        self.seen, self.noisy, self.names, self.constants = (session(seen) if wanted else None), session(noisy), wanted, constants
+        self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
+
+    def spread(self, values, rounds, units, seed):
+        """Outputs of so many noisy runs."""
+        if self.noisy is None:
+            self.with_noise()
+        known = dict(self.constants)
+        if self.seen:
+            known.update(zip(self.names, self.seen.run(None, values)))
+        for r in range(rounds):
+            rng = np.random.default_rng([seed, r])
+            moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
+            made = {"noise_" + k: (shift if k in self.added else noise)(v, units, rng) for k, v in known.items()}
+            yield self.noisy.run(None, {**moved, **made})
+
+
+def exact(v):
+    """Whole numbers that sums and products do not round."""
+    with np.errstate(all="ignore"):
+        return (np.abs(v) < (2**9 if v.dtype == np.float16 else 2**20)) & (v == np.round(v))
+
+
+def noise(v, units, rng):
+    unit = units * np.finfo(v.dtype).eps / 2
+    return np.where(exact(v), 1.0, 1 + unit * rng.choice([-1.0, -0.5, 0.5, 1.0], v.shape)).astype(v.dtype)
+
+
+def shift(v, units, rng):
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(v * (noise(v, units, rng) - 1) + ABSOLUTE * rng.choice([-1.0, 1.0], v.shape)).astype(v.dtype)
+
+
+def grouped(v, keep):
+    """The largest of each slice along an axis, in the shape of v."""
+    axes = tuple(i for i in range(v.ndim) if i != keep)
+    return np.broadcast_to(v.max(axes, keepdims=True, initial=0), v.shape)
+
+
+def by_channel(v):
+    """Over slices along the second axis or the last, whichever is less."""
+    if v.ndim < 2:
+        return np.broadcast_to(v.max(initial=0), v.shape)
+    return np.minimum(grouped(v, 1), grouped(v, v.ndim - 1))
+
+
+def magnitude(v):
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.abs(v.astype(np.float64)), nan=0, posinf=0)
+
+
+def disturbed(name, op):
+    """The node that makes a value of its raw one."""
+    return helper.make_node("Add" if op in APPROXIMATED else "Mul", [name + "_raw", "noise_" + name], [name])
+
+
+class Expected:
+    """Outputs at some inputs, and what is allowed around them."""
+
+    def __init__(self, reference, values, special=False):
+        self.reference, self.values, self.special = reference, values, special
+        self.outputs = reference.run(values)
+
+    def faults(self, got, slack=0.0):
+        """`got` by name; None where it agrees. `slack` is a share of the channel's largest value that is allowed besides."""
+        names = self.reference.outputs
+        missing = [n for n in names if n not in got]
+        if missing:
+            return f"lacks the outputs {missing}"
+        for name, want in zip(names, self.outputs):
+            if got[name].dtype != want.dtype or got[name].shape != want.shape:
+                return f"{name} is {got[name].dtype}{list(got[name].shape)}, not {want.dtype}{list(want.shape)}"
+        # What is the same, bit for bit or but for rounding of a unit, needs no measuring of noise.
+        if all(np.array_equal(got[n], w, equal_nan=w.dtype.kind == "f") for n, w in zip(names, self.outputs)):
+            return None
+        for rounds, units in ((3, UNITS), (10, 4 * UNITS)):
+            fault = self.measured(got, slack, rounds, units)
+            if not fault:
+                return None
+        return fault
+
+    def measured(self, got, slack, rounds, units):
+        try:
+            with np.errstate(all="ignore"):
+                runs = list(self.reference.spread(self.values, rounds, units, 5))
+        except Exception:
+            return None  # sizes that tip: nothing can be said
+        for i, (name, want) in enumerate(zip(self.reference.outputs, self.outputs)):
+            noisy = [r[i] for r in runs]
+            if any(n.shape != want.shape for n in noisy):
+                continue
+            fault = self.fault(got[name], want, noisy, slack)
+            if fault:
+                return f"{name}{fault}"
+        return None
+
+    def fault(self, got, want, noisy, slack):
+        if want.dtype.kind != "f":
+            stable = np.all([n == want for n in noisy], axis=0)
+            return at(got, want, stable & (got != want))
+        with np.errstate(all="ignore"):
+            trusted = np.isfinite(want) & np.all([np.isfinite(n) for n in noisy], axis=0)
+            lost = trusted & ~np.isfinite(got) if not self.special else np.zeros(want.shape, bool)
+            if lost.any():
+                return at(got, want, lost)
+            exact_want = want.astype(np.float64)
+            spread = np.max([np.where(trusted, np.abs(n.astype(np.float64) - exact_want), 0) for n in noisy], axis=0)
+            info = np.finfo(want.dtype)
+            allowed = TIMES * by_channel(np.where(trusted, spread, 0)) + slack * by_channel(magnitude(want))
+            allowed += 4 * info.eps * magnitude(want) + 16 * float(info.smallest_subnormal)
+            both = trusted & np.isfinite(got)
+            return at(got, want, both & (np.abs(got.astype(np.float64) - exact_want) > allowed))
+
+
+def at(got, want, wrong):
+    if not wrong.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{list(where)} is {got[where]!r}, not {want[where]!r} ({int(wrong.sum())} of {want.size})"
