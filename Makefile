@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
+.PHONY: build demo test soak exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where results of compilers and of measuring are kept between runs, outside git.
@@ -24,6 +24,14 @@ demo: build  ## install what is missing, build, optimize an example model and sh
 test:  ## install what is missing, build and run every test and check
 	@tools/setup.sh test
 	@python3 tools/test.py $(ONLY)
+
+soak: build  ## random models through every verb, for as long as one likes (ARGS="--seconds 7200 --jobs 2"; ARGS=--help)
+	@tools/setup.sh test
+	@EMEND=build/emend $${EMEND_PYTHON:-.venv/bin/python} tests/random_models/soak.py $(ARGS)
+
+exports: build  ## exports of PyTorch with open sizes, beside OnnxSlim and onnxsim: sizes, values, nodes, times (some: EXPORTS="gpt* unet*"; ARGS=--help)
+	@tools/setup.sh test
+	@EMEND=build/emend $${EMEND_PYTHON:-.venv/bin/python} tests/exports/check.py $(EXPORTS) $(ARGS)
 
 certify:  ## bring in the solver HiGHS and build with it, for closer bounds of `emend extract --certify`
 	@tools/setup.sh certify

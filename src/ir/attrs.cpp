@@ -16,6 +16,19 @@ struct Attrs::Record {
 
 namespace {
 
+// By content, unlike numbers: a NaN is the attribute that it is.
+bool same(const AttrValue& a, const AttrValue& b) {
+  auto number = [](double x, double y) { return x == y || (x != x && y != y); };
+  if (const auto* x = a.as<double>(), *y = b.as<double>(); x && y) return number(*x, *y);
+  const auto *x = a.as<std::vector<double>>(), *y = b.as<std::vector<double>>();
+  if (x && y) return std::equal(x->begin(), x->end(), y->begin(), y->end(), number);
+  return a == b;
+}
+
+bool same_entry(const Attrs::Entry& a, const Attrs::Entry& b) {
+  return a.first == b.first && same(a.second, b.second);
+}
+
 template <class T>
 std::string list_text(const std::vector<T>& items) {
   std::string out = "[";
@@ -45,7 +58,8 @@ Attrs::Attrs(std::vector<Entry> entries) {
   struct ByContent {
     size_t operator()(const Record* r) const { return r->hash; }
     bool operator()(const Record* a, const Record* b) const {
-      return a->hash == b->hash && a->entries == b->entries;
+      return a->hash == b->hash && std::equal(a->entries.begin(), a->entries.end(),
+                                              b->entries.begin(), b->entries.end(), same_entry);
     }
   };
   // The pool lives as long as the process: handles are compared by address and never dangle.

@@ -14,6 +14,9 @@ STRUCTURAL = {"Resize": range(1, 4), "Range": range(3), "RoiAlign": (), "MelWeig
 # Functions that onnxruntime computes by polynomials whose error does not shrink with the value.
 APPROXIMATED = {"Sigmoid", "Tanh", "Erf", "LSTM", "GRU", "RNN", "Softplus", "Gelu", "Mish", "Softmax", "HardSwish"}
 ABSOLUTE = 1e-7
+# Operators at which onnxruntime treats NaN otherwise than Emend, which passes it on (docs/ir.md), or at which the standard leaves it open.
+NAN_APART = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "CastLike", "ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "TopK",
+             "Hardmax", "Clip", "Relu", "Sign", "Unique", "NonZero", "Shrink", "Where", "RoiAlign", "If", "Loop", "Scan", "HardSigmoid", "HardSwish", "ThresholdedRelu"}
 UNITS = 4  # of the last place, up or down
 TIMES = 8  # how often what was seen in a few runs
 
@@ -120,6 +123,7 @@ class Expected:
 
     def __init__(self, reference, values, special=False):
         self.reference, self.values, self.special = reference, values, special
+        self.comparable = not (special and NAN_APART & {n.op_type for n in reference.model.graph.node})
         self.outputs = reference.run(values)
 
     def faults(self, got, slack=0.0):
@@ -131,6 +135,8 @@ class Expected:
         for name, want in zip(names, self.outputs):
             if got[name].dtype != want.dtype or got[name].shape != want.shape:
                 return f"{name} is {got[name].dtype}{list(got[name].shape)}, not {want.dtype}{list(want.shape)}"
+        if not self.comparable:
+            return None
         # What is the same, bit for bit or but for rounding of a unit, needs no measuring of noise.
         if all(np.array_equal(got[n], w, equal_nan=w.dtype.kind == "f") for n, w in zip(names, self.outputs)):
             return None

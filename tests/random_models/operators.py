@@ -26,7 +26,7 @@ LEFT_OUT = {
     "Constant": "every initializer", "FlexAttention": "onnxruntime has none", "LinearAttention": "onnxruntime has none",
     "CausalConvWithState": "onnxruntime has none", "Attention": "opset 23; tests/oracle runs it", "RotaryEmbedding": "opset 23; tests/oracle runs it",
     "RMSNormalization": "opset 23; tests/oracle runs it", "TensorScatter": "opset 24; tests/oracle runs it", "BitCast": "opset 26; tests/oracle runs it",
-    "CumProd": "opset 26; tests/oracle runs it", "TreeEnsemble": "tests/oracle runs it", "LabelEncoder": "strings are not inputs of the soak",
+    "Swish": "opset 24; tests/oracle runs it", "CumProd": "opset 26; tests/oracle runs it", "TreeEnsemble": "tests/oracle runs it", "LabelEncoder": "strings are not inputs of the soak",
     "StringConcat": "strings are not inputs of the soak", "StringNormalizer": "the same", "StringSplit": "the same", "RegexFullMatch": "the same",
     "TfIdfVectorizer": "the same", "SequenceMap": "onnxruntime unfolds it in a pass that is off here", "SequenceEmpty": "made by the other operators of sequences",
     "NonMaxSuppression": "a tipped comparison changes every row; tests/oracle runs it",
@@ -374,7 +374,7 @@ def scatter_elements(b, op):
     axis = axis_of(b, x)
     shape = list(b.shape(x))
     d = shape[axis]
-    how = b.choose("none", "none", "add", "mul", "max", "min")
+    how = b.choose("none", "none", *(["add", "mul"] if b.opset >= 16 else []), *(["max", "min"] if b.opset >= 18 else []))
     shape[axis] = k = b.int(1, d) if d else 0
     order = np.stack([b.rng.permutation(d)[:k] for _ in range(int(np.prod(shape[:axis] + shape[axis:][1:])) if axis >= 0 else 1)] or [[]])
     full = np.broadcast_to(order[0].reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape)
@@ -388,7 +388,7 @@ def scatter_nd(b, op):
     d = b.shape(x)[0]
     chosen = b.rng.permutation(d)[: b.int(1, max(1, d))]
     return b.add(op, [x, b.constant(chosen[:, None], np.int64), b.constant(b.array([len(chosen)] + b.shape(x)[1:], b.dtype(x)))],
-                 **({"reduction": b.choose("add", "mul")} if b.chance(0.3) else {}))
+                 **({"reduction": b.choose("add", "mul")} if b.opset >= 16 and b.chance(0.3) else {}))
 
 
 @emits("ReverseSequence")

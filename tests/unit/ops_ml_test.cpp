@@ -62,6 +62,13 @@ TEST(Ml, ImputerReplacesNaN) {
             (Dims{3, 5}));
 }
 
+TEST(Ml, AttributesOfNaNAreOneRecord) {
+  auto list = [](double v) { return Attrs({{"x", std::vector<double>{1, v}}}); };
+  EXPECT_EQ(Attrs({{"x", kNaN}}), Attrs({{"x", kNaN}}));
+  EXPECT_EQ(list(kNaN), list(kNaN));
+  EXPECT_FALSE(list(kNaN) == list(0));
+}
+
 TEST(Ml, LinearRegressorHasATargetPerRowOfCoefficients) {
   EXPECT_EQ(run("LinearRegressor", reals({1, 2}, {1, 2}),
                 {{"coefficients", std::vector<double>{1, 2, 3, 4}},

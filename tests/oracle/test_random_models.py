@@ -1,0 +1,67 @@
+"""tests/random_models: the tester itself, and a few minutes of it on models that are always the same (`make soak` runs it for as long as one likes)."""
+import pathlib, re, sys
+
+import numpy as np
+import onnx
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/random_models"))
+import check, models, operators, shrink
+from compare import Reference
+
+
+def test_every_operator_of_onnx_that_we_know_is_drawn_or_said_to_be_left_out():
+    standard = {s.name for s in onnx.defs.get_all_schemas()}
+    rows = [line for line in (ROOT / "docs/operators.md").read_text().splitlines() if line.startswith("| `")]
+    known = {cell.split(".")[-1] for row in rows for cell in re.findall(r"(?<=[|,]) ([\w.]+)(?=,| \|)", row)} & standard
+    assert {"ConvTranspose", "Scaler", "Relu", "Cast"} <= known
+    assert sorted(known - set(operators.EMITTERS) - set(operators.LEFT_OUT)) == []
+
+
+def test_a_seed_always_means_the_same_model():
+    for seed in range(40):
+        first, second = models.model_of(seed), models.model_of(seed)
+        assert (first is None) == (second is None)
+        if first:
+            assert first.model.SerializeToString() == second.model.SerializeToString()
+            a, b = first.draw("spikes", seed), second.draw("spikes", seed)
+            assert all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
+
+
+def with_outputs(family, changes):
+    """How the outputs of some seeds of a family are judged after `changes(value)`, channel by channel."""
+    for seed in range(12):
+        case = models.model_of(seed, family)
+        expected = case and check.expected_at(Reference(case.model), case.draw("normal", seed))
+        if expected is None:
+            continue
+        got = dict(zip(expected.reference.outputs, expected.outputs))
+        yield expected.faults({k: changes(v) for k, v in got.items()})
+
+
+@pytest.mark.parametrize("family", ["cnn", "attention", "half", "soup"])
+def test_what_is_off_by_rounding_passes(family):
+    slightly = lambda v: (v * (1 + np.finfo(v.dtype).eps)).astype(v.dtype) if v.dtype.kind == "f" else v
+    assert not any(with_outputs(family, slightly))
+
+
+@pytest.mark.parametrize("family", ["cnn", "attention", "residual"])
+def test_one_small_channel_that_is_wrong_does_not_hide_behind_a_large_one(family):
+    def wrong(v):
+        if v.dtype.kind != "f" or v.ndim == 0:
+            return v
+        factors = np.ones(v.shape[-1], v.dtype)
+        factors[-1] = 1.001
+        return v * factors
+
+    faults = list(with_outputs(family, wrong))
+    assert faults and sum(f is not None for f in faults) > len(faults) / 2
+
+
+def test_a_finding_shrinks_to_the_node_that_shows_it():
+    case = next(c for c in (models.model_of(s, "attention") for s in range(20)) if c)
+    assert len(case.model.graph.node) > 8
+    small = shrink.shrink(case, 1, check.plan_of(1), lambda c: any(n.op_type == "Softmax" for n in c.model.graph.node))
+    assert [n.op_type for n in small.model.graph.node] == ["Softmax"]
+    assert len(small.model.graph.output) == 1 and max(d for g in small.inputs for d in g.shape) <= 2
