@@ -1,10 +1,14 @@
 #include "equiv/compare.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "base/hash.h"
+#include "equiv/explained.h"
+#include "equiv/numbers.h"
+#include "equiv/print.h"
 #include "equiv/region.h"
 #include "ops/evaluate.h"
 #include "ops/table.h"
@@ -12,53 +16,15 @@
 namespace emend {
 namespace {
 
-// What a node's value looked like in one run: enough to find its twin, not to prove anything.
-struct Print {
-  bool seen = false;
-  double largest = 0;
-  std::vector<double> samples;
-};
+// Thrown out of an evaluation when the time for proofs is up.
+struct TimeIsUp {};
 
-Print print_of(const Value& v) {
-  Print p;
-  if (!v.is_tensor() || v.tensor.dtype() == DType::string || is_complex(v.tensor.dtype())) return p;
-  int64_t n = v.tensor.count();
-  p.seen = true;
-  for (int64_t k = 0; k < 24 && n > 0; ++k) {
-    auto at =
-        static_cast<int64_t>(hash_mix(17, static_cast<uint64_t>(k)) % static_cast<uint64_t>(n));
-    double x = v.tensor.real(at);
-    p.samples.push_back(x);
-    if (std::isfinite(x)) p.largest = std::max(p.largest, std::abs(x));
-  }
-  return p;
-}
-
-bool alike(const Print& a, const Print& b) {
-  if (!a.seen || !b.seen || a.samples.size() != b.samples.size()) return false;
-  for (size_t i = 0; i < a.samples.size(); ++i) {
-    double x = a.samples[i], y = b.samples[i];
-    bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= 1e-4 * a.largest;
-    if (!same) return false;
-  }
-  return true;
-}
-
-// The tensor with every float moved to a neighbour in its own type.
-Tensor rounded_otherwise(const Tensor& t, uint64_t seed) {
-  if (!is_float(t.dtype())) return t;
-  int bits = t.dtype() == DType::f64 ? 52 : t.dtype() == DType::f32 ? 23 : info(t.dtype()).bits / 2;
-  const double unit = std::ldexp(1.0, -bits);
-  return Tensor::make(t.dtype(), t.shape(), [&](std::byte* out) {
-    for (int64_t i = 0; i < t.count(); ++i) {
-      bool up = hash_mix(seed, static_cast<uint64_t>(i)) & 1;
-      store_real(t.dtype(), out, static_cast<size_t>(i), t.real(i) * (1 + (up ? unit : -unit)));
-    }
+// Watches the clock at every node that is evaluated.
+Monitor until(std::chrono::steady_clock::time_point end) {
+  return Monitor([end](const Progress&) {
+    if (std::chrono::steady_clock::now() > end) throw TimeIsUp();
   });
 }
-
-// A difference above this, relative to the largest value, is one.
-constexpr double kDifferent = 1e-3;
 
 // Nodes of both programs by the value they are known to have.
 class Sweep {
@@ -77,18 +43,14 @@ class Sweep {
     for (size_t i = 0; i < a_.size(); ++i) class_a_[NodeId(i)] = number(a_, NodeId(i), class_a_);
     for (size_t i = 0; i < b_.size(); ++i) class_b_[NodeId(i)] = number(b_, NodeId(i), class_b_);
     if (outputs_proven()) return equal(v, "same expression");
-    bool ran = whole_run(v);
-    if (v.kind == Verdict::Kind::different) return v;
-    if (ran) prove_candidates(v);
-    if (outputs_proven()) {
-      std::string weakest = "same expression";
-      for (const char* method : {"symbols", "integers", "doubles"}) {
-        if (v.regions.contains(method)) weakest = method;
-      }
-      return equal(v, weakest);
+    bool ran = whole_runs(v);
+    if (ran && options_.tolerance) {
+      by_tolerance(v);
+    } else if (v.kind != Verdict::Kind::different) {
+      prove(v, ran);
     }
-    v.method = "none";
-    v.reason = unproven_reason(ran, v);
+    if (options_.where && ran && v.kind != Verdict::Kind::equal)
+      v.where = first_difference(a_, prints_a_, b_, prints_b_);
     return v;
   }
 
@@ -151,27 +113,74 @@ class Sweep {
   Verdict equal(Verdict v, const std::string& method) const {
     v.kind = Verdict::Kind::equal;
     v.method = method;
+    v.finite_only = method != "same expression" && (holds_floats(a_) || holds_floats(b_));
     v.reason = method == "same expression" ? "the programs are the same expression"
                : method == "doubles" ? "every region agrees; some only in double precision, within "
                                        "the rounding of a constant"
                                      : str("every region agrees exactly (", method, ")");
+    if (v.finite_only) v.reason += "; of infinities and NaNs nothing is said";
     return v;
   }
 
-  // Both programs in double precision on the same inputs. False when that is not possible.
-  bool whole_run(Verdict& v) {
+  static bool holds_floats(const Graph& g) {
+    return std::any_of(g.types.begin(), g.types.end(), [](const Type& t) {
+      return t.is_tensor() && (is_float(t.dtype) || is_complex(t.dtype));
+    });
+  }
+
+  void prove(Verdict& v, bool ran) {
+    try {
+      if (ran) prove_candidates(v);
+    } catch (const TimeIsUp&) {
+      v.out_of_time = true;
+      note_ = str("the proof was not finished in ", number_text(options_.seconds),
+                  " s; on random inputs no output differs by more than ", number_text(v.worst.rel),
+                  " of its largest value");
+    }
+    if (outputs_proven() && v.regions.contains("doubles") && jumps_) {
+      v.reason = str("every region agrees within the rounding of a constant, but output ",
+                     v.worst.output, " does not: such a rounding tips a comparison or a step");
+    } else if (outputs_proven()) {
+      std::string weakest = "same expression";
+      for (const char* method : {"symbols", "integers", "doubles"}) {
+        if (v.regions.contains(method)) weakest = method;
+      }
+      v = equal(v, weakest);
+      return;
+    } else {
+      v.reason = unproven_reason(ran, v);
+    }
+    v.method = "none";
+    if (ran) seek_witness(v);
+  }
+
+  std::vector<Value> inputs_of(uint64_t draw, double scale) const {
+    std::vector<Value> inputs = random_inputs(a_, options_.seed + draw, scale);
+    for (size_t i = 0; i < options_.inputs.size() && i < inputs.size(); ++i)
+      inputs[i] = options_.inputs[i];
+    return inputs;
+  }
+
+  // Both programs in double precision on the same inputs, with normal ones first. False when that
+  // is not possible.
+  bool whole_runs(Verdict& v) {
     if (operation_count(a_) + operation_count(b_) > options_.max_operations) return false;
     prints_a_.resize(a_.size());
     prints_b_.resize(b_.size());
-    bool innocent = false;
     try {
-      std::vector<Value> inputs = random_inputs(a_, options_.seed);
-      for (size_t i = 0; i < options_.inputs.size() && i < inputs.size(); ++i)
-        inputs[i] = options_.inputs[i];
+      std::vector<Value> inputs = inputs_of(0, 1);
       auto x = run(a_, inputs, &prints_a_), y = run(b_, inputs, &prints_b_);
       v.worst = worst_difference(a_, x, y);
-      innocent = v.worst.rel > kDifferent &&
-                 (may_tip() || draws_differ() || rounding_explains(v.worst, inputs, x, y));
+      if (options_.tolerance) {
+        beyond_ = beyond_tolerance(a_, x, y, options_.tolerance->rtol, options_.tolerance->atol);
+        return true;
+      }
+      jumps_ = v.worst.rel > 1e-3;
+      if (draws_differ()) return true;
+      if (auto beyond = explanation().beyond(inputs, x, y)) {
+        jumps_ = true;
+        if (is_seen_again(1)) say_different(v, *beyond);
+      }
     } catch (const Inexact& e) {
       note_ = str("the programs cannot be run in double precision: ", e.what());
       return false;
@@ -179,13 +188,71 @@ class Sweep {
       note_ = str("the programs cannot be run on random inputs: ", e.what());
       return false;
     }
-    if (v.worst.rel > kDifferent && !innocent) {
-      v.kind = Verdict::Kind::different;
-      v.method = "doubles";
-      v.reason = str("output ", v.worst.output, " at ", shape_text(v.worst.position), " is ",
-                     number_text(v.worst.a), " and ", number_text(v.worst.b));
-    }
     return true;
+  }
+
+  Explanation explanation() const {
+    return Explanation(a_, b_, [this](const Graph& g, std::span<const Value> inputs) {
+      return run(g, inputs, nullptr);
+    });
+  }
+
+  // Where a folded constant could tip a comparison or a rounding step, one difference may be an
+  // accident; it is none when it comes with other inputs too.
+  bool is_seen_again(double scale) const {
+    if (!has_steps() || same_constants()) return true;
+    constexpr uint64_t kDraws = 4;
+    for (uint64_t draw = 0; draw < kDraws; ++draw) {
+      std::vector<Value> inputs = inputs_of(7 + draw, scale);
+      auto x = run(a_, inputs, nullptr), y = run(b_, inputs, nullptr);
+      if (explanation().beyond(inputs, x, y)) return true;
+    }
+    return false;
+  }
+
+  void say_different(Verdict& v, const Beyond& beyond) const {
+    v.kind = Verdict::Kind::different;
+    v.method = "doubles";
+    v.worst = beyond.worst;
+    v.reason = v.worst.position.empty() && std::isinf(v.worst.abs)
+                   ? str("output ", v.worst.output, " has another shape")
+                   : str("output ", v.worst.output, " at ", shape_text(v.worst.position), " is ",
+                         number_text(v.worst.a), " and ", number_text(v.worst.b));
+  }
+
+  void by_tolerance(Verdict& v) {
+    constexpr int kDraws = 3;
+    for (int draw = 1; draw < kDraws && !beyond_; ++draw) {
+      std::vector<Value> inputs = inputs_of(static_cast<uint64_t>(draw), draw == 2 ? 10 : 1);
+      auto x = run(a_, inputs, nullptr), y = run(b_, inputs, nullptr);
+      beyond_ = beyond_tolerance(a_, x, y, options_.tolerance->rtol, options_.tolerance->atol);
+    }
+    if (beyond_) {
+      say_different(v, *beyond_);
+    } else {
+      v.kind = Verdict::Kind::equal;
+      v.reason = str("no output differs by more than ", number_text(options_.tolerance->atol),
+                     " + ", number_text(options_.tolerance->rtol), " |b| on ", kDraws,
+                     " sets of random inputs; nothing was proven");
+    }
+    v.method = "tolerance";
+  }
+
+  // What could not be proven may be false: on larger and smaller inputs, and on integers at the
+  // ends of their types, as far as that costs little.
+  void seek_witness(Verdict& v) {
+    constexpr double kCheap = 1e9;
+    if (operation_count(a_) + operation_count(b_) > kCheap || draws_differ()) return;
+    for (double scale : {30.0, 1000.0, 1e-2}) {
+      try {
+        std::vector<Value> inputs = inputs_of(2, scale);
+        auto beyond =
+            explanation().beyond(inputs, run(a_, inputs, nullptr), run(b_, inputs, nullptr));
+        if (beyond && is_seen_again(scale)) return say_different(v, *beyond);
+      } catch (const std::exception&) {  // not defined there, which says nothing
+      }
+    }
+    if (auto beyond = witness_among_integers(a_, b_, options_.seed)) say_different(v, *beyond);
   }
 
   std::vector<Value> run(const Graph& g, std::span<const Value> inputs,
@@ -195,26 +262,6 @@ class Sweep {
     EvalOptions how{.arithmetic = Arithmetic::real64, .monitor = options_.monitor};
     if (prints) how.observe = [&](NodeId n, const Value& x) { (*prints)[n] = print_of(x); };
     return evaluate(g, doubles, how);
-  }
-
-  // Would the output that differs move as much if inputs and constants were rounded otherwise? Then
-  // the difference is noise: of a sum that is zero but for rounding, everything is.
-  bool rounding_explains(const Verdict::Worst& worst, std::span<const Value> inputs,
-                         std::span<const Value> x, std::span<const Value> y) const {
-    size_t k = 0;
-    while (a_.outputs[k].name != worst.output) ++k;
-    for (uint64_t trial = 0; trial < 2; ++trial) {
-      std::vector<Value> moved;
-      for (const Value& in : inputs) moved.emplace_back(rounded_otherwise(in.tensor, trial));
-      for (auto [g, before] : {std::pair{&a_, x}, std::pair{&b_, y}}) {
-        Graph other = *g;
-        for (Tensor& t : other.constants) t = rounded_otherwise(t, trial);
-        auto after = run(other, moved, nullptr);
-        auto moves = worst_difference(a_, before.subspan(k, 1), std::span(after).subspan(k, 1));
-        if (moves.abs > 0 && worst.abs <= 16 * moves.abs) return true;
-      }
-    }
-    return false;
   }
 
   // Numbers drawn at random are no part of what a program means, unless both draw the same.
@@ -228,34 +275,25 @@ class Sweep {
     return drawn(a_, class_a_) != drawn(b_, class_b_);
   }
 
-  // Rounding of folded constants can tip a comparison or a rounding: then any size of difference
-  // has an innocent explanation.
-  bool may_tip() const { return has_steps() && !same_constants(); }
-
   bool has_steps() const {
-    for (const Graph* g : {&a_, &b_}) {
-      for (size_t i = 0; i < g->size(); ++i) {
-        const OpDef& def = op_def(g->nodes[NodeId(i)]);
-        const Type& t = g->types[NodeId(i)];
-        bool whole = t.is_tensor() && !is_float(t.dtype) && !is_complex(t.dtype);
-        bool from_floats = false;
-        for (NodeId arg : g->nodes[NodeId(i)].args) {
-          from_floats |= g->types[arg].is_tensor() && is_float(g->types[arg].dtype);
-        }
-        if (whole && from_floats) return true;
-        for (const Instr& in : def.body.code) {
-          bool step = in.fn == Fn::floor || in.fn == Fn::ceil || in.fn == Fn::round ||
-                      in.fn == Fn::trunc || in.fn == Fn::sign || in.fn == Fn::mod ||
-                      in.fn == Fn::fmod;
-          if (step) return true;
-        }
-        if (def.kind == Kind::composite || def.kind == Kind::host || def.kind == Kind::opaque ||
-            def.kind == Kind::scan || def.kind == Kind::index) {
-          if (!def.means && def.body.empty() && !def.expand) return true;
-        }
+    auto steps = [](const Graph& g, NodeId id, const OpDef& def, Types types) {
+      const Type& t = g.types[id];
+      bool whole = t.is_tensor() && !is_float(t.dtype) && !is_complex(t.dtype);
+      bool from_floats = std::any_of(types.begin(), types.end(), [](const Type& o) {
+        return o.is_tensor() && is_float(o.dtype);
+      });
+      if (whole && from_floats) return true;
+      for (const Instr& in : def.body.code) {
+        bool step = in.fn == Fn::floor || in.fn == Fn::ceil || in.fn == Fn::round ||
+                    in.fn == Fn::trunc || in.fn == Fn::sign || in.fn == Fn::mod ||
+                    in.fn == Fn::fmod || in.fn == Fn::lt || in.fn == Fn::le || in.fn == Fn::eq;
+        if (step) return true;
       }
-    }
-    return false;
+      bool opaque = def.kind == Kind::composite || def.kind == Kind::host ||
+                    def.kind == Kind::opaque || def.kind == Kind::scan || def.kind == Kind::index;
+      return opaque && !def.means && def.body.empty() && !def.expand;
+    };
+    return any_node(a_, steps) || any_node(b_, steps);
   }
 
   // Every constant of one program stands in the other too: nothing was folded.
@@ -285,6 +323,10 @@ class Sweep {
     std::map<std::string, std::vector<Representative>> by_type;
     std::set<int> known;
     int64_t swept = 0;
+    clock_ = options_.monitor.silent();
+    if (options_.seconds > 0)
+      clock_ = until(std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.seconds)));
     for (const Side* side : {&a, &b}) {
       for (size_t i = 0; i < side->g.size(); ++i) {
         NodeId n{i};
@@ -302,9 +344,9 @@ class Sweep {
     int tries = 0;
     for (const Representative& r : others) {
       if (tries == 4) break;
-      if (!alike(r.side->prints[r.node], side.prints[n])) continue;
+      if (!alike(r.side->prints[r.node], side.prints[n], 1e-4)) continue;
       ++tries;
-      if (!prove(*r.side, r.node, side, n, v)) continue;
+      if (!are_equal(*r.side, r.node, side, n, v)) continue;
       int now = r.side->classes[r.node];
       joined_[side.classes[n]] = now;  // the same expression elsewhere has this value too
       side.classes[n] = now;
@@ -326,43 +368,53 @@ class Sweep {
     return classes;
   }
 
+  // What is a leaf of a region: values of the cut, and shared constants while they stay closed.
+  struct Cut {
+    std::set<int> classes;
+    bool opens_constants = false;
+  };
+
+  std::optional<Region> region(const Side& s, NodeId root, const Cut& cut,
+                               std::set<int>& used) const {
+    bool opens = s.g.nodes[root].op != kInputOp;  // a root is, unless there is nothing behind it
+    return region_of(s.g, root, [&](NodeId at) {
+      int own = s.classes[at];
+      if (opens && at == root) return -1;
+      if (s.g.nodes[at].op == kInputOp) return own;
+      if (!cut.classes.contains(own) || !s.g.types[at].is_tensor()) return -1;
+      // A shared constant is a leaf like any other value, except small ones: 0, 1, eps.
+      if (s.g.is_constant(at))
+        return !cut.opens_constants && s.g.constant(at).count() > 1 ? own : -1;
+      used.insert(own);
+      return own;
+    });
+  }
+
   // Compares the regions behind two nodes over a common cut. The cut begins at the nearest values
-  // that both sides have; each time that does not suffice, the latest value of it is opened, since
-  // it may be a function of the others.
-  bool prove(const Side& x, NodeId m, const Side& y, NodeId n, Verdict& v) {
-    std::set<int> cut = classes_behind(x, m), behind_n = classes_behind(y, n);
-    std::erase_if(cut, [&](int c) { return !behind_n.contains(c); });
-    bool fold = false;
-    for (int attempt = 0; attempt < 12; ++attempt) {
+  // that both sides have, with constants as values like others and then as what they are; each time
+  // that does not suffice, the latest value of it is opened, since it may be a function of the
+  // others.
+  bool are_equal(const Side& x, NodeId m, const Side& y, NodeId n, Verdict& v) {
+    constexpr int kAttempts = 24;
+    Cut cut{classes_behind(x, m)};
+    std::set<int> behind_n = classes_behind(y, n);
+    std::erase_if(cut.classes, [&](int c) { return !behind_n.contains(c); });
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      clock_.tell({"compare"});
       std::set<int> used;  // values of the cut that a region reads, inputs and constants aside
-      auto leaf = [&](const Side& s, NodeId at) {
-        int own = s.classes[at];
-        if (s.g.nodes[at].op == kInputOp) return own;
-        if (!cut.contains(own) || !s.g.types[at].is_tensor()) return -1;
-        // A shared constant is a leaf like any other value, except small ones: 0, 1, eps.
-        if (s.g.is_constant(at)) return !fold && s.g.constant(at).count() > 1 ? own : -1;
-        used.insert(own);
-        return own;
-      };
-      // A root is opened, unless there is nothing behind it.
-      auto region = [&](const Side& s, NodeId root) {
-        bool opens = s.g.nodes[root].op != kInputOp;
-        return region_of(s.g, root,
-                         [&](NodeId at) { return opens && at == root ? -1 : leaf(s, at); });
-      };
-      auto rm = region(x, m), rn = region(y, n);
+      auto rm = region(x, m, cut, used), rn = region(y, n, cut, used);
       if (!rm || !rn || rm->graph.size() + rn->graph.size() > 400) return false;
       RegionResult r =
-          compare_regions(*rm, *rn, options_.seed + 100, options_.max_region_operations);
+          compare_regions(*rm, *rn, options_.seed + 100, options_.max_region_operations, clock_);
       if (r.equal) {
         ++v.regions[r.method];
         return true;
       }
-      if (used.empty() && fold) return false;
-      // What one side computes from a constant may stand in the other as its value.
-      fold = used.empty();
-      if (fold) continue;
-      cut.erase(*used.rbegin());  // values are numbered after those they are computed from
+      wraps_ |= r.may_wrap;
+      cut.opens_constants = !cut.opens_constants;
+      if (cut.opens_constants) continue;
+      if (used.empty()) return false;
+      cut.classes.erase(*used.rbegin());  // values are numbered after those they come from
     }
     return false;
   }
@@ -374,6 +426,9 @@ class Sweep {
              "differ";
     for (size_t i = 0; i < a_.outputs.size(); ++i) {
       if (class_a_[a_.outputs[i].node] == class_b_[b_.outputs[i].node]) continue;
+      if (wraps_)
+        return str("output ", a_.outputs[i].name,
+                   " agrees where no integer wraps; where one does, nothing was proven");
       return str("output ", a_.outputs[i].name,
                  " could not be proven equal; on random inputs it differs by ",
                  number_text(v.worst.rel), " relative to its largest value");
@@ -389,6 +444,10 @@ class Sweep {
   std::map<uint64_t, std::vector<std::pair<Tensor, int>>> constants_;
   std::map<int, int> joined_;  // classes of expressions that were proven equal to an earlier class
   int next_class_ = 0;
+  Monitor clock_;       // throws when the time for proofs is up
+  bool wraps_ = false;  // some regions agree but for integers that wrap
+  bool jumps_ = false;  // an output differs on random inputs by more than a rounding makes
+  std::optional<Beyond> beyond_;  // the tolerance
   std::string note_;
 };
 

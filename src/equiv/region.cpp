@@ -7,6 +7,9 @@
 #include <set>
 
 #include "base/rng.h"
+#include "equiv/numbers.h"
+#include "equiv/rounding.h"
+#include "equiv/wrapping.h"
 #include "ops/families.h"
 #include "ops/symbol.h"
 #include "ops/table.h"
@@ -34,14 +37,13 @@ std::optional<Region> region_of(const Graph& g, NodeId root,
   GraphBuilder b;
   std::map<NodeId, NodeId> made;
   std::map<int, NodeId> inputs;
-  for (auto& [n, which] : leaf) {
-    auto [it, fresh] = inputs.emplace(which, NodeId());
-    if (fresh) {
-      it->second = b.input(str("leaf", which), g.types[n]);
-      r.leaves.push_back(which);
-    }
-    made[n] = it->second;
+  for (auto& [n, which] : leaf) inputs.emplace(which, n);
+  // In the order of the values, so that equal regions of two programs are equal graphs.
+  for (auto& [which, n] : inputs) {
+    n = b.input(str("leaf", which), g.types[n]);
+    r.leaves.push_back(which);
   }
+  for (auto& [n, which] : leaf) made[n] = inputs.at(which);
   for (NodeId n : reached) {  // ids ascend: operands come before users
     if (made.contains(n)) continue;
     const Node& node = g.nodes[n];
@@ -99,6 +101,8 @@ struct Draw {
   double reach = 1;
   int64_t integers = 1000;               // the widest range to try
   std::span<const double> numbers = {};  // where formulas may change
+  double density = 1;                    // of floats that are not zero
+  bool ends = false;                     // integers near the ends of their type
   int64_t low = 0, high = 0;
 };
 
@@ -120,6 +124,8 @@ Tensor leaf_value(const Type& t, Arithmetic a, const Draw& draw, uint64_t stream
         std::memcpy(out + at * sizeof s, &s, sizeof s);
       } else if (t.dtype == DType::boolean) {
         store_int(stored, out, at, static_cast<int64_t>(bits & 1));
+      } else if (draw.ends && is_integer(t.dtype)) {
+        store_int(stored, out, at, integer_at_ends(t.dtype, draw.numbers, bits, more));
       } else if (!is_float(t.dtype)) {
         auto width = static_cast<uint64_t>(draw.high) - static_cast<uint64_t>(draw.low) + 1;
         auto v =
@@ -134,7 +140,8 @@ Tensor leaf_value(const Type& t, Arithmetic a, const Draw& draw, uint64_t stream
         store_int(stored, out, at, at_number && fits ? std::llround(number) + beside : v);
       } else {
         double v = random_normal(draw.seed, stream, counter);
-        store_real(stored, out, at, at_number ? number + v : draw.reach * v);
+        bool zero = draw.density < 1 && static_cast<double>(more >> 11) * 0x1p-53 >= draw.density;
+        store_real(stored, out, at, zero ? 0 : at_number ? number + v : draw.reach * v);
       }
     }
   });
@@ -161,7 +168,9 @@ bool agree_exactly(Arithmetic a, const Tensor& x, const Tensor& y) {
   return true;
 }
 
-bool agree_in_doubles(const Tensor& x, const Tensor& y, double tolerance) {
+// Doubles within the tolerance, relative to the largest; or below `noise`, which a sum that cancels
+// leaves of normal numbers.
+bool agree_in_doubles(const Tensor& x, const Tensor& y, double tolerance, double noise) {
   if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
   if (x.dtype() != DType::f64) return x == y;
   double largest = 0, worst = 0;
@@ -175,62 +184,7 @@ bool agree_in_doubles(const Tensor& x, const Tensor& y, double tolerance) {
     largest = std::max(largest, std::abs(a));
     worst = std::max(worst, std::abs(a - b));
   }
-  return worst <= tolerance * largest;
-}
-
-// Do both sides agree on values drawn in one arithmetic? nullopt when it has no meaning there.
-std::optional<bool> agree(const Region& a, const Region& b, Arithmetic how, Draw draw,
-                          double tolerance) {
-  // Integers that turn out to be indices must fit their tables: the widest range that does, of both
-  // signs if that is possible at all.
-  constexpr int64_t kNarrower[] = {1000, 100, 30, 10, 5, 3, 2, 1};
-  std::vector<std::pair<int64_t, int64_t>> ranges = {{-draw.integers, draw.integers}};
-  for (int64_t w : kNarrower) {
-    if (w < draw.integers) ranges.emplace_back(-w, w);
-  }
-  for (int64_t w : kNarrower) ranges.emplace_back(0, w - 1);
-  for (auto [low, high] : ranges) {
-    draw.low = low;
-    draw.high = high;
-    try {
-      auto run = [&](const Region& r) {
-        return evaluate(r.graph, leaf_values(r, how, draw), {.arithmetic = how})[0];
-      };
-      Value x = run(a), y = run(b);
-      if (!x.is_tensor() || !y.is_tensor()) return std::nullopt;
-      if (is_exact(how)) return agree_exactly(how, x.tensor, y.tensor);
-      return agree_in_doubles(x.tensor, y.tensor, tolerance);
-    } catch (const Inexact&) {
-      return std::nullopt;
-    } catch (const Error&) {
-    }
-  }
-  return std::nullopt;
-}
-
-// Every node, with the types of its operands; those of expansions and of bodies too. Stops where
-// `visit` says true, and says whether it did.
-using Visit = std::function<bool(const Graph&, NodeId, const OpDef&, Types)>;
-bool any_node(const Graph& g, const Visit& visit) {
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    const OpDef& def = op_def(n);
-    std::vector<Type> types;
-    bool tensors = true;
-    for (NodeId a : n.args) {
-      types.push_back(g.types[a]);
-      tensors &= types.back().is_tensor();
-    }
-    if (visit(g, id, def, types)) return true;
-    for (const auto& [name, value] : n.attrs.entries()) {
-      auto* body = value.as<GraphRef>();
-      if (body && any_node(**body, visit)) return true;
-    }
-    bool composite = def.expand && !def.means && def.body.empty() && tensors;
-    if (composite && any_node(expansion(def, n.attrs, types), visit)) return true;
-  }
-  return false;
+  return worst <= tolerance * largest || worst < noise;
 }
 
 // Is every value of one type a value of the other? What becomes a bool or is rounded to an integer
@@ -284,54 +238,6 @@ bool rounds(const Graph& whole) {
   });
 }
 
-// A comparison of the position, as concat makes it, not of a value.
-bool is_position(const Scalar& s, const Instr& compares) {
-  return compares.fn == Fn::lt && s.code[static_cast<size_t>(compares.a)].fn == Fn::iter &&
-         s.code[static_cast<size_t>(compares.b)].fn == Fn::constant;
-}
-
-// Does the root depend on the leaves by sums and products alone? Only then does a difference in a
-// constant reach the root in proportion: tanh or a clip would squash it below any tolerance.
-bool is_polynomial(const Graph& g) {
-  IdVec<NodeId, char> varies(g.size(), 0);
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    varies[id] = n.op == kInputOp;
-    for (NodeId a : n.args) varies[id] |= varies[a];
-    if (!varies[id] || n.op == kInputOp || n.op == kGetOp) continue;
-    const OpDef& def = op_def(n);
-    std::vector<Type> types;
-    for (NodeId a : n.args) {
-      if (!g.types[a].is_tensor()) return false;
-      types.push_back(g.types[a]);
-    }
-    if (def.expand && !def.means && def.body.empty()) {
-      // Which operands vary is not passed on: a composite counts as if all did.
-      if (!is_polynomial(expansion(def, n.attrs, types))) return false;
-      continue;
-    }
-    if (!def.means && def.body.empty()) {
-      if (!def.has(raw_moves)) return false;
-      continue;
-    }
-    Meaning m = meaning_of(def, n.attrs, types);
-    if (m.reduce != Reduce::none && m.reduce != Reduce::sum) return false;
-    bool divides_by_constant = n.args.size() == 2 && !varies[n.args[1]];
-    for (const Scalar* s : {&m.body, &m.finish}) {
-      for (const Instr& in : s->code) {
-        bool fine = info(in.fn).arity == 0 ||
-                    (in.fn == Fn::lt && s == &m.body && is_position(*s, in)) || in.fn == Fn::add ||
-                    in.fn == Fn::sub || in.fn == Fn::mul || in.fn == Fn::neg ||
-                    (in.fn == Fn::div && (divides_by_constant || s == &m.finish)) ||
-                    (in.fn == Fn::select && is_position(*s, s->code[static_cast<size_t>(in.a)]));
-        if (!fine) return false;
-      }
-    }
-  }
-  return true;
-}
-
 // Tables that only one side has are not exercised row by row by random indices.
 bool looks_up_own_table(const Graph& g) {
   for (const Node& n : g.nodes) {
@@ -343,95 +249,194 @@ bool looks_up_own_table(const Graph& g) {
   return false;
 }
 
-// The numbers that stand in the programs, as constants or attributes: a piecewise function changes
-// its formula at one of them, or at one that follows from them.
-std::vector<double> numbers_of(const Graph& a, const Graph& b) {
-  std::set<double> all;
-  auto add = [&](double v) {
-    if (std::isfinite(v) && all.size() < 4096) all.insert(v);
-  };
-  auto add_tensor = [&](const Tensor& t) {
-    bool number = is_float(t.dtype()) || is_integer(t.dtype());
-    for (int64_t i = 0; number && i < t.count(); ++i) add(t.real(i));
-  };
-  for (const Graph* g : {&a, &b}) {
-    any_node(*g, [&](const Graph& in, NodeId id, const OpDef&, Types) {
-      const Node& n = in.nodes[id];
-      if (in.is_constant(id)) add_tensor(in.constant(id));
-      for (const auto& [name, value] : n.attrs.entries()) {
-        if (auto* v = value.as<double>()) add(*v);
-        if (auto* v = value.as<std::vector<double>>()) std::for_each(v->begin(), v->end(), add);
-        if (auto* v = value.as<Tensor>()) add_tensor(*v);
-      }
-      return false;
-    });
-  }
-  return {all.begin(), all.end()};
+bool has_integers(const Region& r) {
+  return std::any_of(r.graph.inputs.begin(), r.graph.inputs.end(),
+                     [&](const GraphInput& i) { return is_integer(r.graph.types[i.node].dtype); });
 }
 
-// A folded constant is off by the rounding of its type; sums of many such differ a little more.
-double rounding_of(const Graph& a, const Graph& b) {
-  double unit = 0x1p-52;
-  for (const Graph* g : {&a, &b}) {
-    for (const Tensor& t : g->constants) {
-      if (t.dtype() == DType::f32) unit = std::max(unit, 0x1p-24);
-      if (t.dtype() == DType::f16) unit = std::max(unit, 0x1p-11);
-      if (t.dtype() == DType::bf16) unit = std::max(unit, 0x1p-8);
+// How many terms an element of a region is the sum of, about.
+double terms_of(const Region& r) {
+  auto elements = static_cast<double>(count(r.graph.types[r.graph.outputs[0].node].shape));
+  return std::max(1.0, operation_count(r.graph) / std::max(1.0, elements) / 2);
+}
+
+class Comparison {
+ public:
+  Comparison(const Region& a, const Region& b, uint64_t seed, double max_operations,
+             const Monitor& monitor)
+      : a_(a),
+        b_(b),
+        seed_(seed),
+        max_operations_(max_operations),
+        monitor_(monitor),
+        operations_(operation_count(a.graph) + operation_count(b.graph)),
+        numbers_(numbers_of(a.graph, b.graph)) {}
+
+  RegionResult result() {
+    if (differ_at_once()) return {};
+    if (operations_ <= max_operations_) {
+      std::string method = agree_as_symbols() ? "symbols" : agree_as_integers() ? "integers" : "";
+      if (!method.empty())
+        return hold_for_all_integers() ? RegionResult{true, method}
+                                       : RegionResult{.may_wrap = true};
+    }
+    if (is_polynomial(a_.graph) && is_polynomial(b_.graph) && agree_within_rounding())
+      return {true, "doubles"};
+    return {};
+  }
+
+ private:
+  // Do both sides agree on values drawn in one arithmetic? nullopt when it has no meaning there.
+  // Of doubles: within the tolerance, relative to the largest.
+  std::optional<bool> agree(Arithmetic how, Draw draw, double tolerance = 0, double noise = 0) {
+    // Integers that turn out to be indices must fit their tables: the widest range that does, of
+    // both signs if that is possible at all.
+    constexpr int64_t kNarrower[] = {1000, 100, 30, 10, 5, 3, 2, 1};
+    std::vector<std::pair<int64_t, int64_t>> ranges = {{-draw.integers, draw.integers}};
+    for (int64_t w : kNarrower) {
+      if (w < draw.integers) ranges.emplace_back(-w, w);
+    }
+    for (int64_t w : kNarrower) ranges.emplace_back(0, w - 1);
+    for (auto [low, high] : ranges) {
+      draw.low = low;
+      draw.high = high;
+      try {
+        auto run = [&](const Region& r) {
+          return evaluate(r.graph, leaf_values(r, how, draw),
+                          {.arithmetic = how, .monitor = monitor_})[0];
+        };
+        Value x = run(a_), y = run(b_);
+        if (!x.is_tensor() || !y.is_tensor()) return std::nullopt;
+        if (draw.integers == kWideIntegers && low != -draw.integers) restrict_domain(low, high);
+        if (is_exact(how)) return agree_exactly(how, x.tensor, y.tensor);
+        return agree_in_doubles(x.tensor, y.tensor, tolerance, noise);
+      } catch (const Inexact&) {
+        return std::nullopt;
+      } catch (const Error&) {
+      }
+    }
+    return std::nullopt;
+  }
+
+  // What indexes may be a little wider than what was drawn and fitted, not by a factor of four.
+  void restrict_domain(int64_t low, int64_t high) {
+    domain_ = {4 * static_cast<long double>(std::min(low, -high)),
+               4 * static_cast<long double>(high)};
+  }
+
+  // Do the roots differ on freely drawn leaves by more than any rounding? Then no other arithmetic
+  // need be asked. Doubles are the fastest of all.
+  bool differ_at_once() {
+    return agree(Arithmetic::real64, {seed_, 1, 3, numbers_}, 1e-3, 1e-9) == false;
+  }
+
+  // Integers are themselves among symbols: they too are drawn from narrow and wide ranges.
+  bool agree_as_symbols() {
+    for (int64_t integers : {kWideIntegers, int64_t{1000}, int64_t{3}})
+      if (agree(Arithmetic::symbol, {seed_++, 1, integers, numbers_}) != true) return false;
+    return true;
+  }
+
+  // Piecewise functions on exact integers, over narrow and wide ranges, so that every piece is
+  // entered; then on numbers between them, since x > 0 and x >= 1 are the same for integers.
+  bool agree_as_integers() {
+    if (rounds(a_.graph) || rounds(b_.graph)) return false;
+    constexpr double kEnough = 1000, kMost = 0x1p61;
+    double largest = 0;
+    for (double v : numbers_) largest = std::max(largest, std::abs(v));
+    std::vector<double> reaches = {1, 3, 10, 100, kEnough, 1e6, 1e9, 1e12};
+    double needed = std::max(kEnough, std::ceil(2 * largest));
+    if (needed > kMost) return false;
+    if (needed > kEnough) reaches.push_back(needed);
+    for (size_t trial = 0; trial < 2 * reaches.size(); ++trial) {
+      double reach = reaches[trial / 2];
+      int64_t integers = trial % 2 ? kWideIntegers : static_cast<int64_t>(reach);
+      auto same = agree(Arithmetic::integer, {seed_ + trial, reach, integers, numbers_});
+      // Wider than needed a sum may not fit into an integer, which says nothing.
+      if (same == false || (!same && reach <= needed)) return false;
+    }
+    for (size_t trial = 0; trial < reaches.size(); ++trial) {
+      Draw draw{seed_ + 60 + trial, reaches[trial], kWideIntegers, numbers_};
+      if (agree(Arithmetic::real64, draw, 1e-9) == false) return false;
+    }
+    return true;
+  }
+
+  // What was found with integers that did not wrap.
+  bool hold_for_all_integers() {
+    if (!has_integers(a_) && !has_integers(b_)) return true;
+    return !wrapping_matters(a_.graph, domain_) && !wrapping_matters(b_.graph, domain_) &&
+           agree_at_ends();
+  }
+
+  // Integers near the ends of their types, where sums and products wrap: many draws where leaves
+  // are small, since what differs may do so at one value only.
+  bool agree_at_ends() {
+    constexpr double kEnough = 1e7, kMostDraws = 200;
+    double draws = std::clamp(kEnough / (operations_ + 1000), 3.0, kMostDraws);
+    for (int trial = 0; trial < static_cast<int>(draws); ++trial) {
+      Draw draw{seed_ + 300 + static_cast<uint64_t>(trial), 1, kWideIntegers, numbers_};
+      draw.ends = true;
+      if (agree(Arithmetic::integer, draw) == false) return false;
+    }
+    return true;
+  }
+
+  // Sums of products within the rounding of their constants, element by element. Where most inputs
+  // are zero, an element shows one constant alone.
+  bool agree_within_rounding() {
+    double tolerance =
+        roundings_between(a_.graph, b_.graph) * unit_of_constants(a_.graph, b_.graph);
+    if (a_.leaves == b_.leaves && !constants_within(a_.graph, b_.graph, tolerance)) return false;
+    double terms = std::max(terms_of(a_), terms_of(b_));
+    double alone = std::clamp(max_operations_ / 8 / (operations_ + 1000), 3.0, 24.0);
+    struct Draws {
+      double reach, density;
+      int times;
+    };
+    for (Draws d : {Draws{1, 1, 1},
+                    {1000, 1, 1},
+                    {1, 2 / terms, 2},
+                    {1, 1 / terms, static_cast<int>(alone)}}) {
+      for (int trial = 0; trial < d.times; ++trial) {
+        Draw draw{++seed_ + 50, d.reach, 3};
+        draw.density = d.density;
+        draw.high = 1;
+        if (!is_within_rounding(draw, tolerance)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool is_within_rounding(const Draw& draw, double tolerance) {
+    monitor_.tell({.phase = "run"});
+    auto of = [&](const Region& r) {
+      return magnitudes(r.graph, leaf_values(r, Arithmetic::real64, draw));
+    };
+    try {
+      auto x = of(a_), y = of(b_);
+      return x && y && within_rounding(*x, *y, tolerance);
+    } catch (const Error&) {
+      return false;
     }
   }
-  return 8 * unit;
-}
 
-// Piecewise functions on exact integers, over narrow and wide ranges, so that every piece is
-// entered; then on numbers between them, since x > 0 and x >= 1 are the same for integers.
-bool agree_as_integers(const Region& a, const Region& b, uint64_t seed,
-                       std::span<const double> numbers) {
-  if (rounds(a.graph) || rounds(b.graph)) return false;
-  constexpr double kEnough = 1000, kMost = 0x1p61;
-  double largest = 0;
-  for (double v : numbers) largest = std::max(largest, std::abs(v));
-  std::vector<double> reaches = {1, 3, 10, 100, kEnough, 1e6, 1e9, 1e12};
-  double needed = std::max(kEnough, std::ceil(2 * largest));
-  if (needed > kMost) return false;
-  if (needed > kEnough) reaches.push_back(needed);
-  for (size_t trial = 0; trial < 2 * reaches.size(); ++trial) {
-    double reach = reaches[trial / 2];
-    int64_t integers = trial % 2 ? kWideIntegers : static_cast<int64_t>(reach);
-    auto same = agree(a, b, Arithmetic::integer, {seed + trial, reach, integers, numbers}, 0);
-    // Wider than needed a sum may not fit into an integer, which says nothing.
-    if (same == false || (!same && reach <= needed)) return false;
-  }
-  for (size_t trial = 0; trial < reaches.size(); ++trial) {
-    Draw draw{seed + 60 + trial, reaches[trial], kWideIntegers, numbers};
-    if (agree(a, b, Arithmetic::real64, draw, 1e-9) == false) return false;
-  }
-  return true;
-}
+  const Region &a_, &b_;
+  uint64_t seed_;
+  double max_operations_;
+  Monitor monitor_;
+  double operations_;
+  std::vector<double> numbers_;
+  IntegerRange domain_;
+};
 
 }  // namespace
 
-RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed,
-                             double max_operations) {
+RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed, double max_operations,
+                             const Monitor& monitor) {
   if (looks_up_own_table(a.graph) || looks_up_own_table(b.graph)) return {};
   if (narrows(a.graph) || narrows(b.graph)) return {};
-  auto numbers = numbers_of(a.graph, b.graph);
-  if (operation_count(a.graph) + operation_count(b.graph) <= max_operations) {
-    // Integers are themselves among symbols: they too are drawn from narrow and wide ranges.
-    bool same = true;
-    for (int64_t integers : {kWideIntegers, int64_t{1000}, int64_t{3}}) {
-      Draw draw{seed++, 1, integers, numbers};
-      same = same && agree(a, b, Arithmetic::symbol, draw, 0) == true;
-    }
-    if (same) return {true, "symbols"};
-    if (agree_as_integers(a, b, seed, numbers)) return {true, "integers"};
-  }
-  if (!is_polynomial(a.graph) || !is_polynomial(b.graph)) return {};
-  double tolerance = rounding_of(a.graph, b.graph);
-  for (double reach : {1, 3, 10, 100, 1000}) {
-    Draw draw{seed + 50, reach, kWideIntegers};
-    if (agree(a, b, Arithmetic::real64, draw, tolerance) != true) return {};
-  }
-  return {true, "doubles"};
+  return Comparison(a, b, seed, max_operations, monitor).result();
 }
 
 }  // namespace emend

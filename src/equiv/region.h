@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/graph.h"
 
 namespace emend {
@@ -23,12 +24,14 @@ std::optional<Region> region_of(const Graph& g, NodeId root,
 
 struct RegionResult {
   bool equal = false;
-  std::string method;
+  std::string method = {};
+  bool may_wrap = false;  // equal but for integers that wrap
 };
 
-// Values for the leaves are drawn from `seed`; leaf types come from the regions.
-RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed,
-                             double max_operations);
+// Values for the leaves are drawn from `seed`; leaf types come from the regions. The monitor hears
+// of every node; what it throws ends the comparison.
+RegionResult compare_regions(const Region& a, const Region& b, uint64_t seed, double max_operations,
+                             const Monitor& monitor = {});
 
 // Arithmetic operations of one evaluation, as the meanings count them.
 double operation_count(const Graph& g);

@@ -157,6 +157,128 @@ TEST(Equiv, NoiseAndDrawsAreNoDifference) {
   EXPECT_EQ(to_text(verdict(draw(1), draw(1)).kind), "equal");
 }
 
+void expect_different(const std::string& a, const std::string& b) {
+  Verdict v = verdict(a, b);
+  EXPECT_EQ(to_text(v.kind), "different") << a << "\n" << b << "\n" << v.reason;
+}
+
+std::string elementwise(const std::string& type, const std::string& value) {
+  return "graph(x: " + type + "[4], z: " + type + "[4]) { return " + value + " }";
+}
+
+TEST(Equiv, IntegersThatWrapAreSeenAtTheEndsOfTheirTypes) {
+  for (const char* type : {"u8", "i8", "u16", "i16", "i32", "i64", "u32", "u64"}) {
+    std::string one = str("constant ", type, "[]{1}");
+    expect_different(elementwise(type, "max(add(x, " + one + "), x)"),
+                     elementwise(type, "add(x, " + one + ")"));
+  }
+  for (const char* type : {"i8", "i16", "i32", "i64"}) {
+    std::string zero = str("constant ", type, "[]{0}"), five = str("constant ", type, "[]{5}");
+    expect_different(elementwise(type, "less(abs(x), " + zero + ")"),
+                     elementwise(type, "less(x, x)"));
+    expect_different(elementwise(type, "greater(sub(x, z), " + zero + ")"),
+                     elementwise(type, "greater(x, z)"));
+    expect_different(elementwise(type, "max(add(x, x), " + zero + ")"),
+                     elementwise(type, "mul(max(x, " + zero + "), constant " + type + "[]{2})"));
+    expect_different(elementwise(type, "div(mul(x, " + five + "), " + five + ")"),
+                     elementwise(type, "add(x, " + zero + ")"));
+  }
+}
+
+TEST(Equiv, IntegersThatWrapAreNoHindranceWhereItDoesNotMatter) {
+  // Rings know no order; order alone wraps nothing; and small numbers stay small.
+  EXPECT_EQUAL(elementwise("i8", "mul(x, add(x, z))"),
+               elementwise("i8", "add(mul(z, x), mul(x, x))"), "symbols");
+  EXPECT_EQUAL(elementwise("i32", "max(min(x, constant i32[]{5}), constant i32[]{0})"),
+               elementwise("i32", "min(max(x, constant i32[]{0}), constant i32[]{5})"), "symbols");
+  auto wide = [](const std::string& x) { return "cast[to=i32](" + x + ")"; };
+  EXPECT_EQUAL(
+      elementwise("u8", "max(sub(" + wide("x") + ", " + wide("z") + "), constant i32[]{0})"),
+      elementwise("u8", "sub(max(" + wide("x") + ", " + wide("z") + "), " + wide("z") + ")"),
+      "symbols");
+}
+
+TEST(Equiv, AnElementIsHeldToItsOwnTerms) {
+  const std::string x = "graph(x: f32[1,4]) { return ";
+  // One channel of two is small beside the other.
+  expect_different(x + "mul(x, constant f32[4]{1e8, 1.0, 1.0, 1.0}) }",
+                   x + "mul(x, constant f32[4]{1e8, 1.0, -1.0, 1.0}) }");
+  expect_different(x + "mul(x, constant f32[4]{1e8, 1.0, 1.0, 1.0}) }",
+                   x + "mul(x, constant f32[4]{1e8, 1.0, 1.0001, 1.0}) }");
+  expect_different("graph(x: f32[2]) { return constant f32[2]{1e10, 2.0} }",
+                   "graph(x: f32[2]) { return constant f32[2]{1e10, 3.0} }");
+  // One weight of many by ten roundings; one rounding is what folding may do.
+  auto sum = [](const char* w) {
+    return str("graph(x: f32[3,4]) { return matmul(x, constant f32[4,2]{0.1, 0.2, 0.3, 0.4, ", w,
+               ", 0.6, 0.7, 0.8}) }");
+  };
+  EXPECT_NE(to_text(verdict(sum("0.5"), sum("0.5000006")).kind), "equal");
+  EXPECT_EQUAL(sum("0.5"), sum("0.50000006"), "doubles");
+}
+
+TEST(Equiv, AStepThatWasTippedIsNotEqual) {
+  auto sign = [](const char* small) {
+    return str("graph(x: f32[1,4]) { return sign(matmul(x, constant f32[4,2]{1e7, ", small,
+               ", 2e7, 1.0, -1e7, 0.5, 3e7, 0.3})) }");
+  };
+  EXPECT_NE(to_text(verdict(sign("1.0"), sign("-1.0")).kind), "equal");
+}
+
+TEST(Equiv, ASmallChangeFarAboveRoundingIsADifference) {
+  auto layer = [](const char* bias) {
+    return str(
+        "graph(x: f32[5,4]) { return add(tanh(matmul(x, constant f32[4,2]{0.1, -0.2, 0.3, 0.4, "
+        "-0.5, 0.6, 0.7, 0.8})), constant f32[2]{0.5, ",
+        bias, "}) }");
+  };
+  expect_different(layer("0.25"), layer("0.2501"));
+}
+
+TEST(Equiv, WhatIsSaidOfFiniteValuesSaysSo) {
+  auto bools = [](const std::string& value) { return "graph(x: f32[4]) { return " + value + " }"; };
+  Verdict v = verdict(bools("is_nan(x)"), bools("less(x, x)"));
+  EXPECT_TRUE(v.kind != Verdict::Kind::equal || v.finite_only);
+  EXPECT_FALSE(verdict(bools("is_nan(x)"), bools("is_nan(x)")).finite_only);
+}
+
+TEST(Equiv, ATolerancesDifferencesAreAllowed) {
+  auto moved = [](const char* by) {
+    return parse_graph(str("graph(x: f32[8]) { return add(x, constant f32[]{", by, "}) }"));
+  };
+  auto at = [&](double atol) {
+    return compare(moved("0.0"), moved("0.01"), {.tolerance = AllowedDifference{0, atol}});
+  };
+  EXPECT_EQ(to_text(at(0.02).kind), "equal");
+  EXPECT_EQ(at(0.02).method, "tolerance");
+  EXPECT_EQ(to_text(at(0.001).kind), "different");
+}
+
+TEST(Equiv, TheFirstNodeThatDiffersIsNamed) {
+  auto program = [](const char* w) {
+    return parse_graph(
+        str("graph(x: f32[8]) { %a = tanh(x) @\"first\" %b = mul(%a, constant f32[]{", w,
+            "}) @\"second\" %c = relu(%b) @\"third\" return %c }"));
+  };
+  Verdict v = compare(program("0.5"), program("0.6"), {.where = true});
+  EXPECT_EQ(to_text(v.kind), "different");
+  ASSERT_TRUE(v.where);
+  EXPECT_EQ(v.where->node, "second");
+}
+
+TEST(Equiv, AProofThatTakesTooLongLeavesWhatTheNumbersSay) {
+  std::string a = "graph(x: f32[64,64]) {", b = a;
+  for (int i = 0; i < 6; ++i) {
+    std::string from = i ? str("%", i) : "x";
+    a += str("%", i + 1, " = relu(relu(matmul(", from, ", ", from, ")))\n");
+    b += str("%", i + 1, " = relu(matmul(", from, ", ", from, "))\n");
+  }
+  Verdict v =
+      compare(parse_graph(a + "return %6 }"), parse_graph(b + "return %6 }"), {.seconds = 1e-3});
+  EXPECT_EQ(to_text(v.kind), "unknown");
+  EXPECT_TRUE(v.out_of_time);
+  EXPECT_EQ(v.worst.abs, 0) << v.reason;
+}
+
 // h = h * w + x over five steps
 std::string horner(const std::string& step) {
   return "graph(h: f32[3], x: f32[5,3], w: f32[]) { return get(loop[body=graph(i: i64[], s: "

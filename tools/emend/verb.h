@@ -25,6 +25,7 @@ enum ExitCode : int {
   kDifferent = 4,
   kGateFailed = 5,
   kNothingGained = 6,
+  kUnknown = 7,  // verify could not decide
   kInterrupted = 130,
 };
 
