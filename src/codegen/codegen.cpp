@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/contained.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/in_place.h"
@@ -40,7 +41,12 @@ class Assembler {
       const NodeGroup& group = plan_.partition.groups[k];
       size_t first = p_.steps.size();
       if (parts_.wholes.count(k)) continue;  // its parts have been written where they belong
-      group.host ? host_step(group) : launch(group, plan_.choices[k]);
+      try {
+        group.host ? host_step(group) : launch(group, plan_.choices[k]);
+      } catch (NotWritten& e) {
+        e.group = k;
+        throw;
+      }
       for (size_t s = first; s < p_.steps.size(); ++s) p_.steps[s].group = k;
     }
     for (const auto& o : g_.outputs) p_.outputs.push_back(output(o.node));
@@ -93,7 +99,7 @@ class Assembler {
       }
     }
     EMEND_ASSERT(best, "no kernel brings a value into another layout");
-    Step step = launch_of(group, *best);
+    Step step = launch_of(group, *best, true);
     step.converts = true;
     step.label = "lay out" + (g_.names[s].empty() ? "" : str(" (", g_.names[s], ")"));
     step.sources = {s};
@@ -111,8 +117,15 @@ class Assembler {
     return make({.place = Buffer::Place::arena, .type = type, .whole = in, .from = part.from});
   }
 
-  Step launch_of(const Graph& group, const Candidate& c) {
-    KernelCode code = kernel_named(catalogue_, c.kernel).emit(group, c, target_);
+  Step launch_of(const Graph& group, const Candidate& c, bool converts = false) {
+    KernelCode code;
+    auto fault =
+        fault_of([&] { code = kernel_named(catalogue_, c.kernel).emit(group, c, target_); });
+    if (fault) {
+      NotWritten e(str(c.kernel, " ", to_text(c.config)), *fault);
+      e.converts = converts;
+      throw e;
+    }
     Step s{.kind = Step::Kind::launch, .tasks = code.tasks, .computes = laid_out(group, c.layouts)};
     auto [it, fresh] = kernels_.try_emplace(code.entry, p_.kernels.size());
     if (fresh) p_.kernels.push_back(std::move(code));

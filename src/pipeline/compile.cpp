@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/contained.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "base/timed.h"
@@ -75,8 +76,51 @@ KernelChecks check_somehow(const Graph& g, const CpuProgram& compiled,
   return check_kernels(g, compiled, options.inputs, checked_accuracy(options));
 }
 
-// Checks every kernel; those that fail are replaced in the plan, by the plain template or, if it is
-// that one, by the reference. What cannot be checked is not used.
+// A kernel that does not serve, and why.
+struct Unfit {
+  size_t group = 0;       // of the plan
+  bool converts = false;  // it only changes a layout
+  std::string why;
+  bool whatever_kernel = false;  // no other one would serve either
+};
+
+bool is_plainest(const Graph& g, const Plan& plan, size_t group) {
+  const Candidate& c = plan.choices[group];
+  return (c.kernel == "rows" && c.layouts.plain()) ||
+         !nest_of(outlined(g, plan.partition.groups[group]).graph);
+}
+
+// Puts something else in their place: the plain template or, if it is that one, the reference; for
+// a change of layout, layouts that need none. False if there was nothing left to be replaced.
+bool replace(const Graph& g, Plan& plan, const std::vector<Unfit>& unfit, CompileReport& facts) {
+  bool changed = false, converts = false;
+  std::set<size_t> for_host;
+  for (const Unfit& u : unfit) {
+    if (u.converts) {
+      facts.faults.push_back(
+          str("kernel of a change of layout: ", u.why, "; replaced by layouts that need none"));
+      converts = true;
+      continue;
+    }
+    Candidate& choice = plan.choices[u.group];
+    const bool host = u.whatever_kernel || is_plainest(g, plan, u.group);
+    facts.faults.push_back(str("kernel ", choice.kernel, " ", to_text(choice.config), ": ", u.why,
+                               "; replaced by ", host ? "the reference" : "the plain template"));
+    if (host) for_host.insert(u.group);
+    if (!host) choice = {.kernel = "rows"};
+    changed = true;
+  }
+  for (Candidate& c : plan.choices) {
+    if (!converts || c.layouts.plain()) continue;
+    c = {.kernel = "rows"};
+    changed = true;
+  }
+  if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
+  return changed;
+}
+
+// Checks every kernel; those that fail are replaced in the plan. What cannot be checked is not
+// used.
 bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
             const CompileFlowOptions& options, CompileReport& facts) {
   if (compiled.program().kernels.empty()) return true;
@@ -90,37 +134,18 @@ bool accept(const Graph& g, Plan& plan, const CpuProgram& compiled,
   }
   facts.kernels_checked += checks.checked;
   facts.kernels_known = checks.known;
-  std::set<size_t> for_host;
+  std::vector<Unfit> unfit;
   for (const KernelFault& f : checks.faults) {
     const Step& step = compiled.program().steps[f.step];
-    Candidate& choice = plan.choices[step.group];
-    std::string what =
-        step.converts ? str("kernel of a change of layout: error of ")
-                      : str("kernel ", choice.kernel, " ", to_text(choice.config), ": error of ");
-    bool plainest = !step.converts && ((choice.kernel == "rows" && choice.layouts.plain()) ||
-                                       !nest_of(step.computes));
-    facts.faults.push_back(str(what, f.error, " at ", f.where, "; replaced by ",
-                               plainest        ? "the reference"
-                               : step.converts ? "layouts that need none"
-                                               : "the plain template"));
-    if (step.converts) {
-      for (Candidate& c : plan.choices) {
-        if (!c.layouts.plain()) c = {.kernel = "rows"};
-      }
-    } else {
-      choice = plainest ? Candidate{} : Candidate{.kernel = "rows"};
-    }
-    if (plainest) for_host.insert(step.group);
+    unfit.push_back({step.group, step.converts, str("error of ", f.error, " at ", f.where)});
   }
-  for (size_t s : checks.unchecked) {
-    const Step& step = compiled.program().steps[s];
-    facts.faults.push_back(
-        str("kernel ", plan.choices[step.group].kernel,
-            " could not be checked: its data is wrong; replaced by the reference"));
-    for_host.insert(step.group);
+  for (const UncheckedKernel& u : checks.unchecked) {
+    unfit.push_back({compiled.program().steps[u.step].group, false,
+                     str("could not be checked: ", u.reason), true});
   }
-  if (!for_host.empty()) plan = without_kernels(g, plan, for_host, "its kernel was refused");
-  return checks.faults.empty() && checks.unchecked.empty();
+  if (unfit.empty()) return true;
+  replace(g, plan, unfit, facts);
+  return false;
 }
 
 std::vector<Fallback> fallbacks(const Graph& g, const Partition& partition) {
@@ -189,25 +214,98 @@ std::vector<Value> run_once(Graph g, std::span<const Value> inputs, Device devic
 
 namespace {
 
+// What a compiler says about a text: its first error.
+std::string first_error(const std::string& words) {
+  for (const std::string& line : split(words, '\n')) {
+    if (line.find("error") != std::string::npos) return line;
+  }
+  return split(words, '\n')[0];
+}
+
+// The groups, by their steps, whose kernels the compiler refused.
+std::vector<Unfit> unfit_among(const std::vector<Step>& steps, const KernelsRefused& e) {
+  std::vector<Unfit> unfit;
+  for (const KernelsRefused::One& one : e.refused) {
+    for (const Step& s : steps) {
+      if (s.kind == Step::Kind::launch && s.kernel == one.kernel)
+        unfit.push_back({s.group, s.converts, first_error(one.reason)});
+    }
+  }
+  return unfit;
+}
+
+// Of a plan, step by step.
+class Builder {
+ public:
+  Builder(const Graph& plain, Plan& plan, const Catalogue& catalogue, const Target& target,
+          const CompileFlowOptions& options, CompileReport& facts)
+      : plain_(plain),
+        plan_(plan),
+        catalogue_(catalogue),
+        target_(target),
+        options_(options),
+        facts_(facts),
+        told_(facts.faults.size()) {}
+
+  // Nothing where the plan had to be changed.
+  std::optional<CpuProgram> attempt() {
+    std::vector<Step> steps;
+    size_t printed = 0;
+    try {
+      Program program = timed(facts_.phases_ms, "codegen",
+                              [&] { return generate(plain_, plan_, catalogue_, target_); });
+      require_memory(program);
+      steps = program.steps;
+      printed = static_cast<size_t>(
+          std::ranges::count_if(program.kernels, [](auto& k) { return k.calls.empty(); }));
+      return timed(facts_.phases_ms, "compile",
+                   [&] { return CpuProgram(std::move(program), c_prelude(), options_.cpu); });
+    } catch (const NotWritten& e) {
+      // Its name is the candidate's, or that of what changes a layout.
+      unfit({{e.group, e.converts, str("cannot be written down: ", e.what())}});
+    } catch (const KernelsRefused& e) {
+      auto refused = unfit_among(steps, e);
+      bool plainest = std::ranges::all_of(refused, [&](const Unfit& u) {
+        return !u.converts && is_plainest(plain_, plan_, u.group);
+      });
+      // A compiler that takes nothing, not even what is simplest, is no kernel's fault.
+      e.refused.size() == printed&& plainest ? give_up(e) : unfit(refused);
+    } catch (const CompileFailure& e) {
+      give_up(e);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void unfit(const std::vector<Unfit>& kernels) {
+    if (!replace(plain_, plan_, kernels, facts_))
+      plan_ = on_reference(plain_, plan_, "its kernel was refused");
+  }
+  // What was said before for the same reason goes without saying, also that nothing was measured.
+  void give_up(const CompileFailure& e) {
+    facts_.faults.resize(std::min(told_, facts_.faults.size()));
+    std::erase_if(facts_.faults, [&](const std::string& f) { return f.starts_with(e.what()); });
+    facts_.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
+    facts_.compiled = false;
+    plan_ = on_reference(plain_, plan_, "its kernel could not be compiled");
+  }
+
+  const Graph& plain_;
+  Plan& plan_;
+  const Catalogue& catalogue_;
+  const Target& target_;
+  const CompileFlowOptions& options_;
+  CompileReport& facts_;
+  const size_t told_;  // faults of what came before
+};
+
 // A program of the plan whose kernels were all accepted; the plan is what became of it.
 CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, const Target& target,
                  const CompileFlowOptions& options, CompileReport& facts) {
+  Builder builder(plain, plan, catalogue, target, options, facts);
   for (;;) {
-    Program program =
-        timed(facts.phases_ms, "codegen", [&] { return generate(plain, plan, catalogue, target); });
-    require_memory(program);
-    std::optional<CpuProgram> compiled;
-    try {
-      compiled = timed(facts.phases_ms, "compile",
-                       [&] { return CpuProgram(std::move(program), c_prelude(), options.cpu); });
-    } catch (const CompileFailure& e) {
-      // That nothing could be measured for the same reason goes without saying.
-      std::erase_if(facts.faults, [&](const std::string& f) { return f.starts_with(e.what()); });
-      facts.faults.push_back(str(e.what(), "; the reference runs the program, slowly"));
-      facts.compiled = false;
-      plan = on_reference(plain, plan, "its kernel could not be compiled");
-      continue;
-    }
+    std::optional<CpuProgram> compiled = builder.attempt();
+    if (!compiled) continue;
     bool good = timed(facts.phases_ms, "check",
                       [&] { return accept(plain, plan, *compiled, options, facts); });
     if (good) return *compiled;
@@ -233,6 +331,7 @@ decltype(SelectOptions::price) measured(const Graph& plain, const Partition& par
   facts.prices_measured = tuned.measured;
   facts.prices_known = tuned.known;
   facts.rankings = std::move(tuned.rankings);
+  std::ranges::move(tuned.faults, std::back_inserter(facts.faults));
   return price;
 }
 
@@ -272,6 +371,23 @@ Plan planned(const Graph& plain, const Catalogue& catalogue, const Target& targe
   }
   return timed(facts.phases_ms, "select",
                [&] { return select(plain, std::move(partition), catalogue, target, choose); });
+}
+
+// A kernel that fails while it is asked what it offers, offers nothing.
+Catalogue contained(Catalogue catalogue, CompileReport& facts) {
+  for (Kernel& k : catalogue) {
+    k.candidates = [&facts, name = k.name, offered = std::move(k.candidates)](const Wanted& w,
+                                                                              const Target& t) {
+      std::vector<Candidate> candidates;
+      if (auto fault = fault_of([&] { candidates = offered(w, t); })) {
+        std::string told = str("kernel ", name, " was not asked for a group: ", *fault);
+        if (std::ranges::find(facts.faults, told) == facts.faults.end())
+          facts.faults.push_back(std::move(told));
+      }
+      return candidates;
+    };
+  }
+  return catalogue;
 }
 
 // The library's kernels wherever it has one.
@@ -341,7 +457,8 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   Target target = target_here(options.cpu.threads);
   Graph plain = timed(facts.phases_ms, "decompose", [&] { return decomposed(g); });
   g = {};
-  const Catalogue& catalogue = catalogue_here();
+  const Catalogue catalogue =
+      contained(options.catalogue ? *options.catalogue : catalogue_here(), facts);
   Plan plan = planned(plain, catalogue, target, options, facts);
   if (options.prices) {
     std::optional<Graph> without;

@@ -53,6 +53,7 @@ struct CompileFlowOptions {
   // Weights as stored: at most this times those of the graph; where nobody says, as below.
   std::optional<double> memory;
   CpuOptions cpu;
+  const Catalogue* catalogue = nullptr;  // none: the kernels that this machine has
 };
 
 // The kernels that this machine has: generated ones, and a library's if it can be loaded.

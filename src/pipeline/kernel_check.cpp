@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/contained.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -258,9 +259,10 @@ KernelChecks check_kernels(const Graph& g, const CpuProgram& program, std::span<
       ++result.known;
       return;
     }
-    Verdict verdict = verdict_on(g, p.steps[s], buffers, accuracy);
-    if (!verdict.known) {
-      result.unchecked.push_back(s);
+    Verdict verdict;
+    auto fault = fault_of([&] { verdict = verdict_on(g, p.steps[s], buffers, accuracy); });
+    if (fault || !verdict.known) {
+      result.unchecked.push_back({s, fault ? *fault : "its data is wrong"});
       return;
     }
     ++result.checked;

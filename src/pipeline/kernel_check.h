@@ -18,11 +18,15 @@ struct KernelFault {
   std::string where;  // the store and the element
 };
 
+struct UncheckedKernel {
+  size_t step = 0;
+  std::string reason;
+};
+
 struct KernelChecks {
   int checked = 0, known = 0;  // now; earlier
   std::vector<KernelFault> faults;
-  std::vector<size_t>
-      unchecked;  // steps that there was nothing to compare with: their data is wrong
+  std::vector<UncheckedKernel> unchecked;  // there was nothing to compare with
 };
 
 // `accuracy` is the largest error accepted of f32 and wider, relative to the largest value;

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/contained.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
@@ -191,13 +192,17 @@ class Tuning {
   void ask(const Graph& g, const Partition& partition) {
     SelectOptions asking = options_.choose;
     asking.price = [&](const Offer& o) -> std::optional<double> {
-      std::string key = keys_.of(o);
+      std::string key;
+      if (auto fault = fault_of([&] { key = keys_.of(o); })) {
+        refuse(o.candidate, *fault);
+        return std::nullopt;
+      }
       rankings_.ask(o, key);
       if (auto price = prices_.find(key)) {
         known_[key] = *price;
         ++facts_.known;
       } else {
-        wanted_.push_back({key, Trial(o, random_)});
+        wanted_.push_back({key, o.candidate, Trial(o, random_)});
       }
       return std::nullopt;
     };
@@ -208,19 +213,35 @@ class Tuning {
   void measure() {
     std::vector<KernelCode> texts;
     std::vector<Program> programs;
-    for (const Missing& w : wanted_) {
-      programs.push_back(generate(w.trial.graph, w.trial.plan, keys_.catalogue, keys_.target));
-      for (const KernelCode& k : programs.back().kernels) texts.push_back(k);
+    std::erase_if(wanted_, [&](const Missing& w) {
+      auto fault = fault_of([&] {
+        programs.push_back(generate(w.trial.graph, w.trial.plan, keys_.catalogue, keys_.target));
+      });
+      if (fault) refuse(w.candidate, *fault);
+      return fault.has_value();
+    });
+    for (const Program& p : programs) {
+      for (const KernelCode& k : p.kernels) texts.push_back(k);
     }
     CompileOptions compile = options_.cpu.compile;
     compile.monitor = options_.monitor;
-    compile_kernels(texts, c_prelude(), compile);
+    try {
+      compile_kernels(texts, c_prelude(), compile);
+    } catch (const KernelsRefused&) {
+      // What is measured below tells which.
+    }
     for (size_t i = 0; i < wanted_.size() && !options_.monitor.stop_requested(); ++i) {
       options_.monitor.tell({.phase = "measure",
                              .done = static_cast<int64_t>(i),
                              .of = static_cast<int64_t>(wanted_.size())});
-      CpuProgram program(std::move(programs[i]), c_prelude(), options_.cpu);
-      double seconds = usual_seconds(program, wanted_[i].trial.inputs, options_, surroundings_);
+      double seconds = 0;
+      try {
+        CpuProgram program(std::move(programs[i]), c_prelude(), options_.cpu);
+        seconds = usual_seconds(program, wanted_[i].trial.inputs, options_, surroundings_);
+      } catch (const KernelsRefused& e) {
+        refuse(wanted_[i].candidate, e.what());
+        continue;
+      }
       try {
         prices_.put(wanted_[i].key, seconds);
       } catch (const Error& e) {
@@ -238,15 +259,20 @@ class Tuning {
   }
   std::function<std::optional<double>(const Offer&)> prices() const {
     return [known = known_, keys = keys_](const Offer& o) -> std::optional<double> {
-      auto it = known.find(keys.of(o));
-      if (it == known.end()) return std::nullopt;
+      auto it = known.end();
+      if (fault_of([&] { it = known.find(keys.of(o)); }) || it == known.end()) return std::nullopt;
       return it->second;
     };
   }
 
  private:
+  void refuse(const Candidate& c, const std::string& why) {
+    facts_.faults.push_back(
+        str("kernel ", c.kernel, " ", to_text(c.config), " was not measured: ", why));
+  }
   struct Missing {
     std::string key;
+    Candidate candidate;
     Trial trial;
   };
   PriceList& prices_;

@@ -26,8 +26,9 @@ struct Ranking {
 
 struct TuneReport {
   size_t measured = 0, known = 0;
-  std::vector<Ranking> rankings;  // of groups that had a choice
-  std::string not_kept;           // why measured times could not be written, if they could not
+  std::vector<Ranking> rankings;    // of groups that had a choice
+  std::vector<std::string> faults;  // kernels that could not be measured
+  std::string not_kept;             // why measured times could not be written, if they could not
 };
 
 // Prices for `select`, measured first where the list does not have them.

@@ -70,6 +70,12 @@ fs::path private_folder(const fs::path& wanted) {
   return is_private_folder(wanted) ? wanted : passing_folder();
 }
 
+// Of one text: another may compile.
+class Refused : public CompileFailure {
+ public:
+  using CompileFailure::CompileFailure;
+};
+
 constexpr int kNotStarted = 127, kKilled = 128;  // instead of a program's own exit code
 
 // Runs a program without a shell; its exit code, and in `log` what it wrote.
@@ -220,7 +226,7 @@ std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& p
   if (code == kNotStarted)
     throw CompileFailure(str("no C compiler: ", compiler, " cannot be started"));
   if (code == kKilled) throw CompileFailure(str("the C compiler ", compiler, " was killed"));
-  if (code != 0) throw CompileFailure(str("the C compiler ended with ", code, ": ", words));
+  if (code != 0) throw Refused(str("the C compiler ended with ", code, ": ", words));
   auto content = map_file(files.made);
   if (!content || !is_whole(content->view()))
     throw CompileFailure(str("the C compiler ", compiler, " left no whole library"));
@@ -279,6 +285,7 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
   out.machine = key;
   std::vector<size_t> sizes(kernels.size());
   std::atomic<int> compiled{0}, done{0};
+  std::vector<std::string> reasons(kernels.size());
   parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       auto k = static_cast<size_t>(i);
@@ -292,8 +299,14 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
       if (!function()) {
         ++compiled;
         out.libraries[k] = nullptr;  // the loader knows libraries by their names
-        out.libraries[k] = as_compile_failure(
-            [&] { return compile_one(kernels[k], prelude, compiler, options, library, sizes[k]); });
+        try {
+          out.libraries[k] = as_compile_failure([&] {
+            return compile_one(kernels[k], prelude, compiler, options, library, sizes[k]);
+          });
+        } catch (const Refused& e) {
+          reasons[k] = e.what();
+          continue;
+        }
       }
       if (!function())
         throw CompileFailure(str("a compiled kernel cannot be loaded: ", library.string()));
@@ -302,6 +315,11 @@ CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::
           {.phase = "compile", .done = ++done, .of = static_cast<int64_t>(kernels.size())});
     }
   });
+  std::vector<KernelsRefused::One> refused;
+  for (size_t k = 0; k < reasons.size(); ++k) {
+    if (!reasons[k].empty()) refused.push_back({k, reasons[k]});
+  }
+  if (!refused.empty()) throw KernelsRefused(std::move(refused));
   out.compiled = compiled;
   for (size_t s : sizes) out.code_bytes += s;
   return out;

@@ -25,6 +25,18 @@ class CompileFailure : public Error {
   using Error::Error;
 };
 
+// Some texts that the compiler refuses; the others are compiled all the same.
+class KernelsRefused : public CompileFailure {
+ public:
+  struct One {
+    size_t kernel;
+    std::string reason;
+  };
+  explicit KernelsRefused(std::vector<One> refused_)
+      : CompileFailure(refused_.at(0).reason), refused(std::move(refused_)) {}
+  std::vector<One> refused;  // in the order of the kernels
+};
+
 struct CompileOptions {
   std::filesystem::path cache;     // empty: the user's own (EMEND_CACHE_DIR, XDG_CACHE_HOME)
   std::string compiler;            // empty: $EMEND_CC, then cc
@@ -52,7 +64,8 @@ std::filesystem::path kernel_folder();  // in it
 // CompileFailure when there is no compiler.
 uint64_t machine_key(const std::string& prelude, const CompileOptions& options);
 
-// Throws CompileFailure when there is no compiler or it fails.
+// Throws KernelsRefused where the compiler works but not on all of them, else CompileFailure where
+// there is none or it fails.
 CompiledKernels compile_kernels(std::span<const KernelCode> kernels, const std::string& prelude,
                                 const CompileOptions& options);
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "equiv/compare.h"
 #include "ops/evaluate.h"
@@ -229,6 +230,78 @@ TEST(Compile, IndicesBehindAMaskAreNotFollowedOutside) {
   } catch (const Error&) {
   }
 }
+
+// A kernel that is bad in some way, and offers itself for every sum: only it is done without.
+struct BadKernel {
+  const char* name;
+  std::function<std::vector<Candidate>()> candidates;
+  std::function<KernelCode()> emit;
+  const char* told;
+};
+
+class ABadKernel : public testing::TestWithParam<BadKernel> {};
+
+TEST_P(ABadKernel, CostsItselfOnly) {
+  const BadKernel& bad = GetParam();
+  auto offered = [&](const Wanted& w, const Target&) {
+    const auto& nest = w.in_memory.nest;
+    bool sums = nest && std::ranges::any_of(nest->values, [](const NestValue& v) {
+                  return v.kind == NestValue::Kind::reduce && v.reduce == Reduce::sum;
+                });
+    return sums ? bad.candidates() : std::vector<Candidate>();
+  };
+  Catalogue catalogue = cpu_catalogue();
+  catalogue.push_back(
+      {.name = "bad",
+       .candidates = offered,
+       .emit = [&](const Graph&, const Candidate&, const Target&) { return bad.emit(); }});
+  Graph g = parse_graph(R"(graph(x: f32[4,5], y: f32[5,3]) {
+    %1 = relu(matmul(x, y))
+    return %1, reduce_max[axes=[1]](%1), tanh(x)
+  })");
+  for (bool tuned : {false, true}) {
+    for (int threads = 1; threads <= 8; threads += 7) {
+      SCOPED_TRACE(testing::Message() << "tuned " << tuned << ", threads " << threads);
+      Scratch scratch;
+      CompileFlowOptions options{.catalogue = &catalogue};
+      options.cpu.compile.cache = scratch.folder();
+      options.cpu.threads = threads;
+      if (tuned) options.prices = std::make_shared<PriceList>(scratch / "prices.db");
+      CompileReport report;
+      auto inputs = random_inputs(g, 1);
+      auto outputs = compile(g, options, &report).run(inputs);
+      EXPECT_LT(worst_difference(g, evaluate(g, inputs), outputs).rel, 1e-6);
+      EXPECT_TRUE(report.compiled);
+      EXPECT_TRUE(report.on_reference.empty());
+      ASSERT_FALSE(report.faults.empty());
+      EXPECT_NE(report.faults[0].find("kernel bad"), std::string::npos) << report.faults[0];
+      EXPECT_NE(report.faults[0].find(bad.told), std::string::npos) << report.faults[0];
+    }
+  }
+}
+
+std::vector<Candidate> one_candidate() {
+  return {{.kernel = "bad", .estimate_s = 1e-12}};
+}
+KernelCode code_of(const std::string& body) {
+  return {.text = "void bad(void* const* b, int64_t first, int64_t last, int32_t* fault) {" + body +
+                  "}\n",
+          .entry = "bad",
+          .tasks = 1};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Compile, ABadKernel,
+    testing::Values(BadKernel{"that_trips_while_it_is_asked",
+                              []() -> std::vector<Candidate> { throw InternalError("tripped"); },
+                              [] { return code_of(""); }, "tripped"},
+                    BadKernel{"that_trips_while_it_is_written", one_candidate,
+                              []() -> KernelCode { throw InternalError("tripped"); }, "tripped"},
+                    BadKernel{"that_does_not_compile", one_candidate,
+                              [] { return code_of("row6[0] = 1;"); }, "row6"},
+                    BadKernel{"that_computes_nothing", one_candidate, [] { return code_of(""); },
+                              "error of"}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {
   Graph g = parse_graph("graph(x: f32[4,5], y: f32[5,3]) { return relu(matmul(x, y)) }");
