@@ -362,6 +362,19 @@ std::vector<OpDef> conv_transpose_ops() {
                                        .raise = conv_transpose_raise}},
                              .doc = "transposed convolution: a plain one for every phase of the "
                                     "stride, with flipped weights, interleaved"}),
+      // Read as conv_transpose and add; formed last, since ONNX has one node for both.
+      define<ConvTranspose>(
+          {.name = "conv_transpose_bias",
+           .min_args = 3,
+           .max_args = 3,
+           .expand =
+               [](GraphBuilder& b, const ConvTranspose& a, Args args) {
+                 if (b.type(args[2]).rank() != 1) throw Error("the bias is no vector");
+                 NodeId y = b.op("conv_transpose", {args[0], args[1]}, a);
+                 return b.op("add", {y, add_spatial_dims(b, args[2], a.strides.size())});
+               },
+           .onnx = {{.type = "ConvTranspose", .raise = conv_transpose_raise}},
+           .doc = "transposed convolution plus one number per filter"}),
       define<Fold>({.name = "fold_blocks",
                     .traits = multilinear,
                     .expand = fold_expand,

@@ -42,6 +42,9 @@ std::vector<Rule> conv_rules() {
              {"(per_channel ?b ?w)", "(equal (elements ?b) (dim ?w 0))"}, std::string(x_w) + " b:[f*g,1,1]"),
       rule("conv-bias-apart", "(conv_bias[?a] ?x ?w ?b)", "(add (conv[?a] ?x ?w) (reshape[shape=(channel_shape ?b ?w)] ?b))", {}, std::string(x_w) + " b:[f*g]"),
 
+      finish("conv-transpose-bias", "(add (conv_transpose[?a, group=?g] ?x ?w) ?b)", "(conv_transpose_bias[?a] ?x ?w (reshape[shape=(list (elements ?b))] ?b))",
+             {"(per_channel ?b ?w)", "(equal (elements ?b) (product ?g (dim ?w 1)))"}, "x:[n,c*g,h,w] w:[c*g,f,r,s] b:[f*g,1,1]"),
+
       // Linear in both operands. Where shapes broadcast these are false: a border of zeros is not a border of y.
       reassociating(both("conv-adds-inputs",  "(conv[?a] (add ?x ?y) ?w)", "(add (conv[?a] ?x ?w) (conv[?a] ?y ?w))", {"(same_shape ?x ?y)"}, "x:[n,c*g,h,w] y:[n,c*g,h,w] w:[f*g,c,r,s]")),
       reassociating(both("conv-adds-weights", "(conv[?a] ?x (add ?w ?v))", "(add (conv[?a] ?x ?w) (conv[?a] ?x ?v))", {"(same_shape ?w ?v)"}, "x:[n,c*g,h,w] w:[f*g,c,r,s] v:[f*g,c,r,s]")),

@@ -265,6 +265,7 @@ class Drawer {
     const Dims& x = type.shape;
     size_t rank = x.size();
     if (op == "conv" || op == "conv_bias") return conv_attrs(x, b_.shape(args[1]));
+    if (op.starts_with("conv_transpose")) return conv_transpose_attrs(x, b_.shape(args[1]));
     if (op.ends_with("_pool") && rank > 2) return pool_attrs(rank - 2);
     if (op.ends_with("softmax") && rank) {
       auto r = static_cast<int64_t>(rank);
@@ -319,6 +320,20 @@ class Drawer {
     }
     return Attrs(
         {{"strides", some(n, 1, 2)}, {"dilations", dilations}, {"pads", pads}, {"group", group}});
+  }
+
+  // Whose weights do not tell in how many groups they are.
+  Attrs conv_transpose_attrs(const Dims& x, const Dims& w) {
+    size_t n = x.size() < 2 ? 0 : x.size() - 2;
+    Dims groups;
+    for (int64_t g = 1; !w.empty() && g <= w[0]; ++g) {
+      if (w[0] % g == 0) groups.push_back(g);
+    }
+    return Attrs({{"strides", some(n, 1, 2)},
+                  {"dilations", some(n, 1, 2)},
+                  {"pads", some(2 * n, 0, 1)},
+                  {"output_padding", Dims(n, 0)},
+                  {"group", groups.empty() ? int64_t{1} : rng_.pick(groups)}});
   }
 
   Attrs pool_attrs(size_t n) {
