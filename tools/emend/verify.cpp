@@ -82,8 +82,7 @@ void print(const Options& o, const Verdict& v) {
 int verify_models(const Options& o, const Globals& globals) {
   ImportOptions import;
   apply_shapes(o.shapes, import);
-  Model a = import_onnx(o.a, import), b = import_onnx(o.b, import);
-  Verdict v = verify(a, b, compare_options(o, globals));
+  Verdict v = verify_files(o.a, o.b, import, compare_options(o, globals));
   globals.finish_progress();
   globals.report(facts_of(o, v));
   if (globals.json != "-") print(o, v);
