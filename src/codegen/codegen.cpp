@@ -166,7 +166,8 @@ class Assembler {
     s.label = label(group);
     for (size_t i = 0; i < o.loads.size(); ++i) {
       bool packed = i < c.packing.size() && !c.packing[i].outputs.empty();
-      s.loads.push_back(packed ? packed_weight(o.loads[i], c.packing[i])
+      auto norms = i < c.norms.size() ? c.norms[i] : std::nullopt;
+      s.loads.push_back(packed ? packed_weight(o.loads[i], c.packing[i], std::move(norms))
                                : buffer(o.loads[i], c.layouts.load(i)));
     }
     for (size_t i = 0; i < o.stores.size(); ++i) {
@@ -178,18 +179,20 @@ class Assembler {
 
   // Stored once for all that read it so. What is more than moving elements is done here, by the
   // reference; the rest is left to the device, which knows when the original can be let go.
-  BufferId packed_weight(NodeId n, const Graph& packing) {
+  BufferId packed_weight(NodeId n, const Graph& packing, std::optional<ColumnNorms> norms) {
     NodeId s = storage_of(g_, n);
     EMEND_ASSERT(g_.is_constant(s));
     auto [it, fresh] = packed_.try_emplace({s, hash(packing)});
     if (!fresh) return it->second;
-    const Type& type = packing.type(packing.outputs[0].node);
+    Type type = packing.type(packing.outputs[0].node);
+    if (norms) type = Type::tensor(type.dtype, {count(type.shape) + norms->count()});
     Tensor from = g_.constant(s).reshaped(packing.type(packing.inputs[0].node).shape);
     if (auto moves = repacking_of(packing)) {
-      return it->second = weight({std::move(from), std::move(moves)}, type);
+      return it->second = weight({std::move(from), std::move(moves), std::move(norms)}, type);
     }
     Value in = std::move(from);
-    return it->second = weight({evaluate(packing, std::span(&in, 1))[0].tensor, {}}, type);
+    Tensor packed = evaluate(packing, std::span(&in, 1))[0].tensor;
+    return it->second = weight({std::move(packed), {}, std::move(norms)}, type);
   }
 
   // The program's outputs have memory of their own; a value that is also an input, a constant, or

@@ -82,9 +82,20 @@ struct Repacking {
   int64_t inner = 1;
 };
 
+// How large the columns of a packed constant are, written behind it: of an array [outer, rows,
+// middle, depth, lanes] of f32, for every outer, middle and lane, the largest over the rows of
+// factors[row] times the root of the sum of squares along the depth. Kernels that lose more than a
+// plain sum where magnitudes are uneven ask for them (kernels/cpu/sum_bound.h).
+struct ColumnNorms {
+  int64_t outer = 1, rows = 1, middle = 1, depth = 1, lanes = 1;
+  std::vector<double> factors;
+  int64_t count() const { return outer * middle * lanes; }
+};
+
 struct Weight {
   Tensor tensor;  // as the model has it
-  std::optional<Repacking> packing;
+  std::optional<Repacking> packing = {};
+  std::optional<ColumnNorms> norms = {};
 };
 
 struct Program {

@@ -55,9 +55,13 @@ struct Candidate {
   // Per input of the group: how a constant is stored ahead of time (a graph from the operand to
   // what the kernel reads); no outputs: as it is.
   std::vector<Graph> packing;
+  std::vector<std::optional<ColumnNorms>> norms;  // of what is packed, shorter: none
   double growth = 0;  // bytes that a library may add when it packs constants its own way
   // What it may lose beyond a plain sum in the element type, relative to the largest output.
   double error = 0;
+  // Above 0: it keeps any bound on its errors, `bound` of its configuration, by plain sums where it
+  // must (kernels/cpu/sum_bound.h); from here on it need not for ordinary inputs.
+  double least_bound = 0;
 };
 
 struct Kernel {

@@ -1,6 +1,7 @@
 #include "run/repack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -253,6 +254,38 @@ void copy(const Tensor& from, const Repacking& r, std::byte* out) {
 void repack(const Tensor& from, const Repacking& r, std::byte* out) {
   if (r.matrices.empty()) return copy(from, r, out);
   Multiplication(r).run(from, reinterpret_cast<float*>(out));
+}
+
+void write_norms(const ColumnNorms& n, std::byte* packed) {
+  const auto* from = reinterpret_cast<const float*>(packed);
+  const int64_t row = n.middle * n.depth * n.lanes;
+  float* const to = reinterpret_cast<float*>(packed) + n.outer * n.rows * row;
+  parallel_for(n.outer * n.middle, 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> squares(static_cast<size_t>(n.lanes)), most(squares.size());
+    for (int64_t i = begin; i < end; ++i) {
+      std::ranges::fill(most, 0);
+      for (int64_t r = 0; r < n.rows; ++r) {
+        double factor = n.factors[static_cast<size_t>(r)];
+        if (factor == 0) continue;
+        const float* at =
+            from + (i / n.middle * n.rows + r) * row + i % n.middle * n.depth * n.lanes;
+        std::ranges::fill(squares, 0);
+        for (int64_t k = 0; k < n.depth; ++k, at += n.lanes) {
+          for (size_t l = 0; l < squares.size(); ++l) {
+            double x = at[l];
+            squares[l] += x * x;
+          }
+        }
+        // No number stays none: whoever compares with it finds that nothing is known.
+        for (size_t l = 0; l < squares.size(); ++l) {
+          double norm = factor * std::sqrt(squares[l]);
+          if (!(norm <= most[l])) most[l] = norm;
+        }
+      }
+      for (size_t l = 0; l < squares.size(); ++l)
+        to[i * n.lanes + static_cast<int64_t>(l)] = static_cast<float>(most[l]);
+    }
+  });
 }
 
 }  // namespace emend

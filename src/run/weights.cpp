@@ -50,7 +50,7 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
   std::vector<size_t> offsets(weights.size());
   size_t bytes = 0;
   auto copied = [&](const Weight& w) {
-    return w.tensor.dtype() != DType::string && (w.packing || !is_aligned(w.tensor));
+    return w.tensor.dtype() != DType::string && (w.packing || w.norms || !is_aligned(w.tensor));
   };
   for (size_t w = 0; w < weights.size(); ++w) {
     if (!copied(weights[w])) continue;
@@ -64,7 +64,7 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
   for (size_t w = 0; w < weights.size(); ++w) {
     Tensor from = std::move(weights[w].tensor);
     weights[w].tensor = {};
-    if (!copied({from, weights[w].packing})) {
+    if (!copied({from, weights[w].packing, weights[w].norms})) {
       stored.push_back(std::move(from));
       continue;
     }
@@ -73,6 +73,7 @@ std::vector<Tensor> stored_weights(const Program& program, std::vector<Weight>& 
                         std::span<const std::byte>(to, buffers[w]->bytes));
     Repacking how = weights[w].packing ? *weights[w].packing : as_it_is(from);
     repack(from, how, to);
+    if (weights[w].norms) write_norms(*weights[w].norms, to);
     from = {};
     if ((since_trim += buffers[w]->bytes) > kTrimAfter) trim_heap(), since_trim = 0;
   }

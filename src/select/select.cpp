@@ -17,13 +17,16 @@
 namespace emend {
 namespace {
 
-// What the catalogue offers, best estimate first.
+// What the catalogue offers of kernels that may lose so much, best estimate first. Those that keep
+// a bound are told it; where they would have to compute plain sums after all, they are not offered.
 std::vector<Candidate> offers(const Wanted& wanted, const Catalogue& catalogue,
-                              const Target& target, double error = 0) {
+                              const Target& target, double error = 0, double bound = 0) {
   std::vector<Candidate> all;
   for (const Kernel& k : catalogue) {
     for (Candidate& c : k.candidates(wanted, target)) {
-      if (c.error <= error) all.push_back(std::move(c));
+      if (c.error > error || (bound > 0 && c.least_bound > bound)) continue;
+      if (bound > 0 && c.least_bound > 0) c.config = c.config.with("bound", bound);
+      all.push_back(std::move(c));
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
@@ -119,7 +122,7 @@ std::vector<PricedCandidates> priced(const Place& p, bool convolves, const Catal
   auto all = convolves ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
   for (Layouts& l : all) {
     offered.push_back(offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target,
-                             most_allowed(options)));
+                             most_allowed(options), options.errors));
     if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
   }
   std::vector<PricedCandidates> found;

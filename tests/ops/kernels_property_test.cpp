@@ -926,8 +926,10 @@ struct Trial {
     } else if (b.place == Buffer::Place::weight) {
       const Weight& w = program.weights[b.index];
       std::memset(block.data(), 0, b.bytes);
-      w.packing ? repack(w.tensor, *w.packing, block.data())
-                : static_cast<void>(std::memcpy(block.data(), w.tensor.data(), b.bytes));
+      w.packing
+          ? repack(w.tensor, *w.packing, block.data())
+          : static_cast<void>(std::memcpy(block.data(), w.tensor.data(), w.tensor.bytes().size()));
+      if (w.norms) write_norms(*w.norms, block.data());
     }
     return block;
   }

@@ -16,6 +16,7 @@
 #include "kernels/cpu/contract_printer.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/strassen.h"
+#include "kernels/cpu/sum_bound.h"
 
 namespace emend {
 namespace {
@@ -66,13 +67,19 @@ Graph panels_of_quarters(const Contraction& c, const Side& side, const Graph& gr
   x = reshaped(b, x, {c.batches, all, vectors, 2, lanes, 2, half});
   x = b.op("transpose", {x}, Attrs({{"perm", Dims{0, 1, 5, 3, 6, 2, 4}}}));
   std::vector<double> factors;
-  for (const StrassenProduct& p : strassen_products())
-    factors.insert(factors.end(), p.weights.begin(), p.weights.end());
+  for (const auto& p : strassen_panels()) factors.insert(factors.end(), p.begin(), p.end());
   x = reshaped(b, x, {c.batches * all, 4, half * vectors * lanes});
-  x = b.op("matmul",
-           {b.constant(Tensor::of_reals(DType::f32, {kStrassenProducts, 4}, factors)), x});
-  b.output("y", reshaped(b, x, {c.batches, all, kStrassenProducts, half, vectors * lanes}));
+  x = b.op("matmul", {b.constant(Tensor::of_reals(DType::f32, {kStrassenPanels, 4}, factors)), x});
+  b.output("y", reshaped(b, x, {c.batches, all, kStrassenPanels, half, vectors * lanes}));
   return std::move(b).build();
+}
+ColumnNorms norms_of_quarters(const Contraction& c, const Side& side, int64_t vectors,
+                              int64_t lanes) {
+  int64_t all = blocks(side.extent, 2 * vectors * lanes);
+  ColumnNorms norms{c.batches * all, kStrassenPanels, 1, blocks(c.depth, 2), vectors * lanes, {}};
+  norms.factors.assign(kStrassenProducts, 1);
+  norms.factors.resize(kStrassenPanels, 0);
+  return norms;
 }
 
 // Buffers of a task should stay in the second-level cache, and must find room on the stack.
@@ -212,13 +219,18 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
                  .config = to_attrs(f),
                  .layouts = wanted.layouts,
                  .estimate_s = choice.seconds,
-                 .error = f.strassen ? strassen_error(c->depth) : 0};
+                 .error = f.strassen ? strassen_error(c->depth) : 0,
+                 .least_bound = f.strassen ? strassen_least_bound() : 0};
     candidate.packing.resize(group.inputs.size());
     auto pack = [&](const Side& side, bool ahead, int64_t to) {
       if (!ahead) return;
       candidate.packing[static_cast<size_t>(c->load(side).buffer)] =
           f.strassen ? panels_of_quarters(*c, side, group, f.vectors, width)
                      : panels(*c, side, group, to).value();
+      if (!f.strassen) return;
+      candidate.norms.resize(group.inputs.size());
+      candidate.norms[static_cast<size_t>(c->load(side).buffer)] =
+          norms_of_quarters(*c, side, f.vectors, width);
     };
     pack(c->first, first_ahead, f.swapped ? f.vectors * width : f.rows);
     pack(c->second, second_ahead, f.swapped ? f.rows : f.vectors * width);

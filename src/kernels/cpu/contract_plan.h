@@ -16,7 +16,8 @@ struct ContractConfig {
   int64_t blocks_m = 1, blocks_n = 1;  // tiles of one task
   bool copied = false;                 // rows are copied before they are read
   bool strassen = false;               // seven products of quarters, see strassen.h
-  EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied, strassen)
+  double bound = 1e-4;                 // of their errors, see sum_bound.h
+  EMEND_FIELDS(swapped, rows, vectors, blocks_m, blocks_n, copied, strassen, bound)
 };
 
 // Given: a buffer of the caller's, in which they are the rows of sums of another contraction.

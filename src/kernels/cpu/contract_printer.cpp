@@ -7,6 +7,7 @@
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/row_printer.h"
 #include "kernels/cpu/strassen.h"
+#include "kernels/cpu/sum_bound.h"
 #include "kernels/cpu/tile_printer.h"
 
 namespace emend {
@@ -27,6 +28,8 @@ class ContractPrinter {
                         .turns = p_.turns_panels || turns_sums()};
     if (p_.config.strassen) {
       text.functions += print_strassen(c_.depth, p_.sums_step(), p_.width);
+      text.functions += print_sum_bound(p_.width, p_.tile_columns(),
+                                        most_of_sample(p_.config.bound, strassen_amplification()));
       if (p_.scalar.extent % 2)
         text.functions += str("static const float ENTRY_zeros[", c_.depth, "];\n");
     }
@@ -255,17 +258,18 @@ class ContractPrinter {
                            declare_digits(c_.nest, p_.scalar.iterators, "m"),
                            "from[m - m0] = ", origin(p_.scalar, 0), ";\n}\n",
                            odd ? "if ((m1 - m0) % 2) from[m1 - m0] = ENTRY_zeros;\n" : "");
-    int64_t panel = half() * p_.tile_columns(), block = kStrassenProducts * panel;
-    text += str("for (int p = 0; p < ", kStrassenProducts, "; ++p) {\n",
+    int64_t panel = half() * p_.tile_columns(), block = kStrassenPanels * panel;
+    text += str("const float* const panels = x", c_.load(p_.vector).buffer, " + batch * ",
+                p_.blocks_n * block, ";\n", look_at_bound(panel, block));
+    text += str("for (int p = first_product; p < last_product; ++p) {\n",
                 "const struct ENTRY_product q = ENTRY_products[p];\n",
                 "for (int64_t m = 0; m < m1 - m0; m += 2) ENTRY_add(from + m, q, rows_ + m / 2 * ",
                 p_.row_step, ");\n");
     text +=
-        str("const float* const panels = x", c_.load(p_.vector).buffer, " + batch * ",
-            p_.blocks_n * block, " + p * ", panel, ";\n",
-            "for (int64_t bn = bn0; bn < bn1; ++bn) {\n", "const float* const v = panels + bn * ",
-            block, ";\n", "const float* const after = bn + 1 < bn1 ? v + ", block, " : p + 1 < ",
-            kStrassenProducts, " ? panels + bn0 * ", block, " + ", panel, " : v;\n",
+        str("for (int64_t bn = bn0; bn < bn1; ++bn) {\n", "const float* const v = panels + bn * ",
+            block, " + q.panel * ", panel, ";\n", "const float* const after = bn + 1 < bn1 ? v + ",
+            block, " : p + 1 < last_product ? panels + bn0 * ", block,
+            " + ENTRY_products[p + 1].panel * ", panel, " : v;\n",
             "for (int64_t bm = bm0; bm < bm1; ++bm) {\n");
     if (int64_t every = fetch().every) {
       text += str("const int64_t share = (bm - bm0) * (depth / ", every, ") * ", fetch().step,
@@ -276,6 +280,37 @@ class ContractPrinter {
     text += call_tile_with(str("(depth, rows_ + (bm - bm0) * ", p_.config.rows * p_.row_step,
                                ", v, to + q.to, q.sign_to ? to + q.other_to : 0, q.sign_to"));
     return text + "}\n}\n}\n";
+  }
+
+  // Which products the task takes: the seven, or the eight of plain sums. Rows are looked at by
+  // pairs, and in the pair with the most the row with more of it is the sample.
+  std::string look_at_bound(int64_t panel, int64_t block) const {
+    int64_t norms = c_.batches * p_.blocks_n * block, columns = p_.tile_columns();
+    int64_t step = c_.depth / sampled_terms(c_.depth, strassen_least_bound(), p_.config.bound);
+    std::string text = str(
+        "float widest = 0;\nint64_t sample = 0;\nint extreme = 0;\n",
+        "for (int64_t m = 0; m < m1 - m0; m += 2) {\nconst float upper = ENTRY_squares(from[m], ",
+        c_.depth, "), lower = ENTRY_squares(from[m + 1], ", c_.depth,
+        ");\nextreme |= !(upper + lower < 1e30f);\n",
+        "if (upper + lower > widest) widest = upper + lower, sample = m + (lower > upper);\n}\n",
+        "int empty = 0;\nif (ENTRY_extreme(widest)) {\nempty = !extreme;\n",
+        "for (int64_t m = 0; m < m1 - m0 && empty; ++m)\nfor (int64_t k = 0; k < ", c_.depth,
+        "; ++k) empty &= from[m][k] == 0;\nextreme = !empty;\n}\nint plain = extreme;\n");
+    text += "for (int64_t bn = bn0; bn < bn1 && !plain && !empty; ++bn) {\n";
+    for (int column : {0, 1}) {
+      text += str("{\nfloat sums_[", columns, "] = {0};\n");
+      for (int k : {0, 1}) {
+        int64_t from = k * half(), count = k ? c_.depth - half() : half();
+        text += str("ENTRY_magnitudes(from[sample] + ", from, ", ", count, ", ", step,
+                    ", panels + bn * ", block, " + ", strassen_panel_of(k, column) * panel,
+                    ", sums_);\n");
+      }
+      text += str("plain |= ENTRY_exceeds(widest, x", c_.load(p_.vector).buffer, " + ", norms,
+                  " + (batch * ", p_.blocks_n, " + bn) * ", columns, ", sums_);\n}\n");
+    }
+    return str(text, "}\nconst int first_product = plain ? ", kStrassenProducts,
+               " : 0, last_product = plain ? ", kStrassenProducts + 8, " : ", kStrassenProducts,
+               ";\n");
   }
 
   // Where the tile's part of the result begins.

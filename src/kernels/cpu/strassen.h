@@ -35,10 +35,24 @@ struct StrassenProduct {
 
 const std::array<StrassenProduct, kStrassenProducts>& strassen_products();
 
+// The quarters of v themselves, where sums of quarters lose too much (sum_bound.h): those that no
+// product has stand behind the products' panels.
+constexpr int kStrassenPanels = kStrassenProducts + 2;
+// Factors of v's quarters, per panel.
+const std::array<std::array<int, 4>, kStrassenPanels>& strassen_panels();
+
+// The one that is a quarter of v.
+int strassen_panel_of(int k, int column);
+
+// What rounding the products makes of the norms of a pair of rows and of a panel's column.
+double strassen_amplification();
+// Of random signs, see sum_bound.h.
+double strassen_least_bound();
+
 // What is lost beyond a plain sum of so many products, relative to the largest result.
 double strassen_error(int64_t depth);
 
-// struct ENTRY_product, their table ENTRY_products, and
+// struct ENTRY_product, their table ENTRY_products, behind the seven the eight of plain sums, and
 //   void ENTRY_add(const float* const* rows, struct ENTRY_product q, float* to):
 // the sum of quarters of a pair of rows, of `depth` elements each. Results of a quarter begin after
 // a row or after a register.

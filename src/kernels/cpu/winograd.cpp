@@ -8,21 +8,65 @@
 //   2. per point, a matrix product with the weights, which were multiplied by G ahead of time:
 //      m[point][tile][output channel], in passes over some panels at a time;
 //   3. the tiles of a pass are multiplied by A and go through the group's epilogue.
-// What is read outside of the input (pads, ragged ends) is a row of zeros: pointers are made once
-// per tile, so neither loads nor sums know of edges.
+// Before a pass its bound is looked at (sum_bound.h): where it might not hold, the results are
+// plain sums, for which the weights as they are stand behind the others, a tap like a point. What
+// is read outside of the input (pads, ragged ends) is a row of zeros: pointers are made once per
+// tile, so neither loads nor sums know of edges.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/sum_bound.h"
 #include "kernels/cpu/winograd_printer.h"
 #include "kernels/cpu/winograd_transform.h"
 
 namespace emend {
 namespace {
 
-// The weights as [pass, point, panel, channel, output channel], multiplied by G.
+// What becomes of a window of weights: multiplied by G along every dimension, then as it is.
+std::vector<double> windows_matrix(const WinogradSizes& s) {
+  std::vector<double> all = {1};
+  int64_t rows = 1, columns = 1;
+  for (size_t d = 0; d < s.n.size(); ++d) {
+    RationalMatrix g = winograd_matrices(s.m[d], s.taps[d], winograd_points(s.n[d])).g;
+    std::vector<double> next;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (const auto& row : g) {
+        for (int64_t c = 0; c < columns; ++c) {
+          for (const Rational& v : row)
+            next.push_back(all[static_cast<size_t>(r * columns + c)] * v.value());
+        }
+      }
+    }
+    rows *= s.n[d];
+    columns *= s.taps[d];
+    all = std::move(next);
+  }
+  for (int64_t r = 0; r < s.plain; ++r) {
+    for (int64_t c = 0; c < s.plain; ++c) all.push_back(r == c);
+  }
+  return all;
+}
+
+// The norms of a map's weights at every point, divided by what G can make of them at most.
+ColumnNorms weight_norms(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s) {
+  ColumnNorms norms{s.passes, s.planes(), f.pass, r.channels, s.panel, {1}};
+  for (size_t d = 0; d < s.n.size(); ++d) {
+    WinogradMatrices w = winograd_matrices(s.m[d], s.taps[d], winograd_points(s.n[d]));
+    std::vector<double> next;
+    for (double factor : norms.factors) {
+      for (size_t p = 0; p < w.g.size(); ++p) next.push_back(factor / weight_norm(w, p));
+    }
+    norms.factors = std::move(next);
+  }
+  norms.factors.resize(static_cast<size_t>(s.planes()), 0);
+  return norms;
+}
+
+// The weights as [pass, point, panel, channel, output channel], multiplied by G; the taps as they
+// are like further points.
 std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
                                     const WinogradConfig& f, const WinogradSizes& s) {
   GraphBuilder b;
@@ -45,19 +89,10 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
   NodeId x = b.op("pad", {reshaped(*w, shape)}, Attrs({{"pads", pads}}));
   x = reshaped(x, cut);
   x = b.op("transpose", {x}, Attrs({{"perm", perm}}));
-  int64_t outer = s.passes, inner = f.pass * r.channels * s.panel * count(s.taps);
-  for (size_t d = 0; d < dims; ++d) {
-    inner /= s.taps[d];
-    RationalMatrix g = winograd_matrices(s.m[d], s.taps[d], winograd_points(s.n[d])).g;
-    std::vector<double> values;
-    for (const auto& row : g) {
-      for (const Rational& v : row) values.push_back(v.value());
-    }
-    x = reshaped(x, {outer, s.taps[d], inner});
-    x = b.op("matmul", {b.constant(Tensor::of_reals(DType::f32, {s.n[d], s.taps[d]}, values)), x});
-    outer *= s.n[d];
-  }
-  b.output("y", reshaped(x, {s.passes, s.points, f.pass, r.channels, s.panel}));
+  x = reshaped(x, {s.passes, s.plain, f.pass * r.channels * s.panel});
+  Tensor matrix = Tensor::of_reals(DType::f32, {s.planes(), s.plain}, windows_matrix(s));
+  x = b.op("matmul", {b.constant(std::move(matrix)), x});
+  b.output("y", reshaped(x, {s.passes, s.planes(), f.pass, r.channels, s.panel}));
   return std::move(b).build();
 }
 
@@ -254,15 +289,19 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
     int64_t products = count(c.config.products);
     if (products > fewest) continue;
     fewest = products;
+    WinogradSizes s(*r, c.config, target);
     found.push_back({.kernel = "winograd",
                      .config = to_attrs(c.config),
                      .layouts = wanted.layouts,
                      .estimate_s = c.seconds,
-                     .error = c.error});
-    auto packing = packed_weights(*r, group, c.config, WinogradSizes(*r, c.config, target));
+                     .error = c.error,
+                     .least_bound = winograd_least_bound(s)});
+    auto packing = packed_weights(*r, group, c.config, s);
     if (!packing) return {};
     found.back().packing.resize(group.inputs.size());
     found.back().packing[weights] = std::move(*packing);
+    found.back().norms.resize(group.inputs.size());
+    found.back().norms[weights] = weight_norms(*r, c.config, s);
   }
   return found;
 }

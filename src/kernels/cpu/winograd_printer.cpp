@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/sum_bound.h"
 #include "kernels/cpu/tile_printer.h"
 #include "kernels/cpu/winograd_transform.h"
 
@@ -60,8 +61,12 @@ class SeparableInParts {
  public:
   using Place = std::function<std::string(int64_t)>;
 
-  SeparableInParts(std::vector<RationalMatrix> matrices, Place load, Place store)
-      : matrices_(std::move(matrices)), load_(std::move(load)), store_(std::move(store)) {
+  // With `squares`, what is read is also squared and added to four sums of vectors of that name.
+  SeparableInParts(std::vector<RationalMatrix> matrices, Place load, Place store, bool squares)
+      : matrices_(std::move(matrices)),
+        load_(std::move(load)),
+        store_(std::move(store)),
+        squares_(squares) {
     for (size_t d = 1; d < matrices_.size(); ++d) {
       inputs_ *= static_cast<int64_t>(matrices_[d][0].size());
       outputs_ *= static_cast<int64_t>(matrices_[d].size());
@@ -70,16 +75,22 @@ class SeparableInParts {
 
   std::string print() const {
     std::string text;
-    for (const auto& rows : rows_together(matrices_[0], kLive / inputs_)) text += part(rows);
+    std::vector<bool> squared(matrices_[0][0].size(), !squares_);
+    for (const auto& rows : rows_together(matrices_[0], kLive / inputs_))
+      text += part(rows, squared);
     return text;
   }
 
  private:
   static constexpr int64_t kLive = 16;  // vectors that wait in registers
 
-  std::string part(const std::vector<size_t>& rows) const {
+  // Columns that were read before are squared already.
+  std::string part(const std::vector<size_t>& rows, std::vector<bool>& squared) const {
     RationalMatrix some;
     for (size_t r : rows) some.push_back(matrices_[0][r]);
+    auto reads = [&](size_t c) {
+      return std::ranges::any_of(some, [&](const auto& row) { return row[c].num != 0; });
+    };
     std::vector<std::vector<std::string>> waiting(rows.size());
     std::string text = "{\n";
     for (int64_t i = 0; i < inputs_; ++i) {
@@ -87,8 +98,9 @@ class SeparableInParts {
       for (size_t c = 0; c < some[0].size(); ++c) {
         auto e = static_cast<int64_t>(c) * inputs_ + i;
         in.push_back(str("x", e));
-        if (std::ranges::any_of(some, [&](const auto& row) { return row[c].num != 0; }))
-          text += str("const em_v x", e, " = ", load_(e), ";\n");
+        if (!reads(c)) continue;
+        text += str("const em_v x", e, " = ", load_(e), ";\n");
+        if (!squared[c]) text += str("squares", e % 4, " += x", e, " * x", e, ";\n");
       }
       for (size_t r = 0; r < rows.size(); ++r) {
         out.push_back(str("t", rows[r], "_", i));
@@ -96,6 +108,7 @@ class SeparableInParts {
       }
       text += product_text(some, in, out);
     }
+    for (size_t c = 0; c < squared.size(); ++c) squared[c] = squared[c] || reads(c);
     for (size_t r = 0; r < rows.size(); ++r) {
       std::vector<RationalMatrix> others(matrices_.begin() + 1, matrices_.end());
       text += Separable(std::move(others), str("y", rows[r], "_")).print(waiting[r]);
@@ -110,6 +123,7 @@ class SeparableInParts {
 
   std::vector<RationalMatrix> matrices_;
   Place load_, store_;
+  bool squares_;
   int64_t inputs_ = 1, outputs_ = 1;  // of the other dimensions
 };
 
@@ -128,15 +142,22 @@ class WinogradPrinter {
                                        row_step() * (s_.n.back() - 1) + r_.channels, "];\n");
     if (masked()) text += masked_load();
     if (turns()) text += print_turn({.width = s_.width});
+    text +=
+        print_sum_bound(s_.width, s_.panel, most_of_sample(f_.bound, winograd_amplification(s_)));
     if (row_step() > 0) text += input_transform(true);
-    text += input_transform(false) + tile("ENTRY_tile", f_.rows) + output_transform();
-    if (s_.last_rows > 0) text += tile("ENTRY_last", s_.last_rows);
+    text += input_transform(false) + output_transform() + copy_of_sums();
+    for (bool plain : {false, true}) {
+      text += tile(plain ? "ENTRY_plain" : "ENTRY_tile", f_.rows, plain);
+      if (s_.last_rows > 0)
+        text += tile(plain ? "ENTRY_last_plain" : "ENTRY_last", s_.last_rows, plain);
+    }
     text += "void ENTRY(void* const* buffers, int64_t first, int64_t last, int32_t* fault) {\n" +
             declare_buffers(group_);
     text += str("float* const v = buffers[", group_.inputs.size() + group_.outputs.size(),
-                "];\nfloat* const m = v + ", s_.points * s_.v_plane(), ";\n");
+                "];\nfloat* const m = v + ", s_.points * s_.v_plane(),
+                ";\nfloat* const plain_rows = m + ", s_.points * s_.m_plane(), ";\n");
     if (turns()) {
-      text += str("float* const out = m + ", s_.points * s_.m_plane(), ";\n");
+      text += str("float* const out = plain_rows + ", s_.v_plane(), ";\n");
     } else {
       text += str("float out[", s_.pixels * s_.panel, "] __attribute__((aligned(64)));\n");
     }
@@ -146,8 +167,9 @@ class WinogradPrinter {
     text += str("const int64_t pass1 = pass0 + ", s_.passes_of_task, " < ", s_.passes,
                 " ? pass0 + ", s_.passes_of_task, " : ", s_.passes, ";\n");
     text += str("const int64_t tiles = ", s_.tiles_in_all, " - tile0 < ", s_.block, " ? ",
-                s_.tiles_in_all, " - tile0 : ", s_.block, ";\n", read_tiles());
-    text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + products() +
+                s_.tiles_in_all, " - tile0 : ", s_.block, ";\n", read_tiles(), widest_tile());
+    text += "for (int64_t pass = pass0; pass < pass1; ++pass) {\n" + look_at_bound() +
+            "if (plain) {\n" + plain_sums() + "} else {\n" + products() + "}\n" +
             (turns() ? write_columns() : write_tiles());
     text += "}\n}\n}\n";
     KernelCode code = named_kernel(std::move(text), s_.blocks * s_.splits);
@@ -156,16 +178,26 @@ class WinogradPrinter {
   }
 
  private:
-  // A function that multiplies a vector after the other by a matrix of every dimension.
+  // A function that multiplies a vector after the other by a matrix of every dimension. That of the
+  // inputs returns the sum of their squares.
   std::string transform(const char* signature, const char* vector, int64_t lanes,
                         RationalMatrix WinogradMatrices::*which,
                         const std::function<std::string(int64_t)>& load,
                         const std::function<std::string(int64_t)>& store) const {
     std::vector<RationalMatrix> all;
     for (const WinogradMatrices& w : matrices_) all.push_back(w.*which);
-    return str("static void ", signature, " {\nfor (int64_t ", vector, " = 0; ", vector, " < ",
-               lanes, "; ", vector, " += ", s_.width, ") {\n",
-               SeparableInParts(std::move(all), load, store).print(), "}\n}\n");
+    bool squares = which == &WinogradMatrices::b;
+    std::string text = str("static ", squares ? "float " : "void ", signature, " {\n");
+    if (squares) text += "em_v squares0 = {0}, squares1 = {0}, squares2 = {0}, squares3 = {0};\n";
+    text +=
+        str("for (int64_t ", vector, " = 0; ", vector, " < ", lanes, "; ", vector, " += ", s_.width,
+            ") {\n", SeparableInParts(std::move(all), load, store, squares).print(), "}\n");
+    if (squares) {
+      text += str("squares0 += squares1;\nsquares2 += squares3;\nsquares0 += squares2;\n",
+                  "float sum = 0;\nfor (int i = 0; i < ", s_.width,
+                  "; ++i) sum += squares0[i];\nreturn sum;\n");
+    }
+    return text + "}\n";
   }
 
   static std::string whole(const std::string& at) { return str("*(const em_v*)(", at, ")"); }
@@ -218,18 +250,28 @@ class WinogradPrinter {
     return transform(
         "ENTRY_out(const float* restrict m, float* restrict out)", "j", s_.panel,
         &WinogradMatrices::a, [&](int64_t e) { return whole(str("m + j + ", e * s_.m_plane())); },
-        [&](int64_t e) {
-          int64_t columns = turns() ? s_.columns : s_.m.back();
-          int64_t place = e / s_.m.back() * columns + e % s_.m.back();
-          return str("out + j + ", place * s_.panel);
-        });
+        [&](int64_t e) { return str("out + j + ", place_of(e) * s_.panel); });
+  }
+  // Of a tile's outputs, in `out`.
+  int64_t place_of(int64_t pixel) const {
+    int64_t columns = turns() ? s_.columns : s_.m.back();
+    return pixel / s_.m.back() * columns + pixel % s_.m.back();
+  }
+  // Plain sums need no transform: an output stands where products of a point would.
+  std::string copy_of_sums() const {
+    std::string text = "static void ENTRY_sums(const float* restrict m, float* restrict out) {\n";
+    for (int64_t e = 0; e < s_.pixels; ++e) {
+      text += str("memcpy(out + ", place_of(e) * s_.panel, ", m + ", e * s_.m_plane(), ", ",
+                  4 * s_.panel, ");\n");
+    }
+    return text + "}\n";
   }
 
   bool turns() const { return s_.columns > 0; }
 
   // Weights are fetched some lines ahead, across the ends of panels: they are read in the order of
   // memory.
-  std::string tile(const char* name, int64_t rows) const {
+  std::string tile(const char* name, int64_t rows, bool plain) const {
     return print_tile({.name = name,
                        .rows = rows,
                        .vectors = f_.vectors,
@@ -238,6 +280,7 @@ class WinogradPrinter {
                        .row_step = s_.v_row,
                        .k_step = 1,
                        .sums_step = s_.m_row,
+                       .continues = plain,
                        .fetch = {.every = 1,
                                  .lines = blocks(s_.panel, kLineFloats),
                                  .step = 4 * s_.panel,
@@ -253,14 +296,16 @@ class WinogradPrinter {
     return text + declare_digits(r_.nest(), r_.images, "rest");
   }
 
-  // Loops over the places of a tile; the output's iterators are known inside.
-  std::string each_place(const Dims& extents, const char* end_of_tile,
-                         const std::string& body) const {
+  // Loops over the places of a tile, from places o0, o1 .. on if there are any; the output's
+  // iterators are known inside.
+  std::string each_place(const Dims& extents, const char* end_of_tile, const std::string& body,
+                         bool from_origin = false) const {
     std::string text, closing;
     for (size_t d = 0; d < extents.size(); ++d) {
       std::string i = iterator_name(r_.window[d].out);
       text += str("for (int64_t e", d, " = 0; e", d, " < ", extents[d], "; ++e", d, ") {\n",
-                  "const int64_t ", i, " = t", d, " * ", s_.m[d], " + e", d, ";\n");
+                  "const int64_t ", i, " = t", d, " * ", s_.m[d], " + e", d,
+                  from_origin ? str(" + o", d) : "", ";\n");
       if (end_of_tile && s_.m[d] * s_.tiles[d] != r_.extent(r_.window[d].out))
         text += str("if (", i, " >= ", r_.extent(r_.window[d].out), ") ", end_of_tile, ";\n");
       closing += "}\n";
@@ -312,7 +357,7 @@ class WinogradPrinter {
       std::string from = inside.empty() ? r.from : str(inside, " ? ", r.from, " : ENTRY_zeros");
       return str(
           each_place(places, nullptr, str("from[", number_of_place(places), "] = ", from, ";\n")),
-          function, "(from, v + t * ", s_.v_row, ");\n");
+          "squares[t] = ", function, "(from, v + t * ", s_.v_row, ");\n");
     };
     std::string each = transformed("ENTRY_in", s_.n, r.inside(true));
     if (row_step() > 0) {
@@ -321,8 +366,79 @@ class WinogradPrinter {
       each = str("int whole = 1;\n", columns_inside(r), "if (whole) {\n",
                  transformed("ENTRY_rows", rows, r.inside(false)), "} else {\n", each, "}\n");
     }
-    return str("for (int64_t t = 0; t < tiles; ++t) {\n", declare_tile("tile0 + t"),
-               "const float* from[", s_.points, "];\n", each, "}\n");
+    return str("float squares[", s_.block, "];\nfor (int64_t t = 0; t < tiles; ++t) {\n",
+               declare_tile("tile0 + t"), "const float* from[", s_.points, "];\n", each, "}\n");
+  }
+
+  // What of a tile's window is read for an output, o0, o1 ..
+  std::string window_of_output() const {
+    Reading r = reading();
+    std::string inside = r.inside(true);
+    std::string from = inside.empty() ? r.from : str(inside, " ? ", r.from, " : ENTRY_zeros");
+    return str("const float* window[", s_.plain, "];\n",
+               each_place(s_.taps, nullptr,
+                          str("window[", number_of_place(s_.taps), "] = ", from, ";\n"), true));
+  }
+
+  // The tile with the largest inputs, and an output in the middle of it. Of zeros nothing is lost.
+  std::string widest_tile() const {
+    std::string text = str(
+        "int64_t widest = 0;\nint extreme = 0, empty = 0;\n",
+        "for (int64_t t = 0; t < tiles; ++t) {\nextreme |= !(squares[t] < 1e30f);\n",
+        "if (squares[t] > squares[widest]) widest = t;\n}\nif (ENTRY_extreme(squares[widest])) {\n",
+        "empty = !extreme;\nfor (int64_t t = 0; t < tiles && empty; ++t)\nfor (int64_t p = 0; p < ",
+        s_.points, "; ++p)\nfor (int64_t c = 0; c < ", r_.channels, "; ++c) empty &= v[p * ",
+        s_.v_plane(), " + t * ", s_.v_row, " + c] == 0;\nextreme = !empty;\n}\n");
+    text += "const float* sample[" + str(s_.plain) + "];\n{\n" + declare_tile("tile0 + widest");
+    for (size_t d = 0; d < s_.m.size(); ++d) {
+      text += str("const int64_t o", d, " = t", d, " * ", s_.m[d], " + ", s_.m[d] / 2, " < ",
+                  r_.extent(r_.window[d].out), " ? ", s_.m[d] / 2, " : 0;\n");
+    }
+    return str(text, window_of_output(), "memcpy(sample, window, sizeof window);\n}\n");
+  }
+
+  // The weights of a point or tap of panel n; of a pass.
+  std::string weights(const std::string& plane) const {
+    return str("x", r_.c.load(r_.w).buffer, " + ((pass * ", s_.planes(), " + ", plane, ") * ",
+               f_.pass, " + n) * ", r_.channels * s_.panel);
+  }
+
+  // Of the sample some taps in the middle of the window; of one tap perhaps not all channels.
+  std::string look_at_bound() const {
+    int64_t terms = sampled_terms(s_.plain * r_.channels, winograd_least_bound(s_), f_.bound),
+            taps = blocks(terms, r_.channels), first = (s_.plain - taps) / 2,
+            step = std::max<int64_t>(1, r_.channels / terms);
+    int64_t behind = s_.passes * s_.planes() * f_.pass * r_.channels * s_.panel;
+    return str("int plain = extreme;\nfor (int64_t n = 0; n < ", f_.pass,
+               " && !plain && !empty; ++n) {\nfloat sums[", s_.panel,
+               "] = {0};\nfor (int64_t p = ", first, "; p < ", first + taps,
+               "; ++p) ENTRY_magnitudes(sample[p], ", r_.channels, ", ", step, ", ",
+               weights(str("(", s_.points, " + p)")), ", sums);\n",
+               "plain = ENTRY_exceeds(squares[widest], x", r_.c.load(r_.w).buffer, " + ", behind,
+               " + (pass * ", f_.pass, " + n) * ", s_.panel, ", sums);\n}\n");
+  }
+
+  // Output by output of all tiles, tap by tap: their inputs are gathered where transformed ones
+  // were, which the next pass may need again.
+  std::string plain_sums() const {
+    std::string text;
+    for (size_t d = 0; d < s_.m.size(); ++d)
+      text += str("for (int64_t o", d, " = 0; o", d, " < ", s_.m[d], "; ++o", d, ") {\n");
+    std::string pixel = "0";
+    for (size_t d = 0; d < s_.m.size(); ++d) pixel = str("(", pixel, ") * ", s_.m[d], " + o", d);
+    text += str("const int64_t pixel = ", pixel, ";\nfor (int64_t p = 0; p < ", s_.plain,
+                "; ++p) {\nfor (int64_t t = 0; t < tiles; ++t) {\n", declare_tile("tile0 + t"),
+                window_of_output(), "memcpy(plain_rows + t * ", s_.v_row, ", window[p], ",
+                4 * r_.channels, ");\n}\nfor (int64_t n = 0; n < ", f_.pass,
+                "; ++n) {\nconst float* const u = ", weights(str("(", s_.points, " + p)")),
+                ";\nfor (int64_t t = 0; t < tiles; t += ", f_.rows, ")\n");
+    std::string arguments =
+        str("(", r_.channels, ", plain_rows + t * ", s_.v_row, ", u, m + pixel * ", s_.m_plane(),
+            " + t * ", s_.m_row, " + n * ", s_.panel, ", p == 0, (const char*)u);\n");
+    if (s_.last_rows > 0)
+      text += str("if (t + ", f_.rows, " > tiles) ENTRY_last_plain", arguments, "else ");
+    text += str("ENTRY_plain", arguments, "}\n}\n");
+    return text + std::string(s_.m.size(), '}') + "\n";
   }
 
   // Whether the first and the last column of a tile are inside, and so all of them.
@@ -338,8 +454,6 @@ class WinogradPrinter {
 
   std::string products() const {
     constexpr int64_t kAhead = 512;  // floats
-    int64_t weights = r_.channels * s_.panel;
-    std::string buffer = str("x", r_.c.load(r_.w).buffer);
     std::string arguments = str("(", r_.channels, ", v + p * ", s_.v_plane(), " + t * ", s_.v_row,
                                 ", u, m + p * ", s_.m_plane(), " + t * ", s_.m_row, " + n * ",
                                 s_.panel, ", (const char*)(u + ", kAhead, "));\n");
@@ -348,8 +462,8 @@ class WinogradPrinter {
       last = str("if (t + ", f_.rows, " > tiles) ENTRY_last", arguments, "else ");
     }
     return str("for (int64_t p = 0; p < ", s_.points, "; ++p) {\n", fetch_tiles(),
-               "for (int64_t n = 0; n < ", f_.pass, "; ++n) {\nconst float* const u = ", buffer,
-               " + ((pass * ", s_.points, " + p) * ", f_.pass, " + n) * ", weights,
+               "for (int64_t n = 0; n < ", f_.pass,
+               "; ++n) {\nconst float* const u = ", weights("p"),
                ";\nfor (int64_t t = 0; t < tiles; t += ", f_.rows, ")\n", last, "ENTRY_tile",
                arguments, "}\n}\n");
   }
@@ -412,13 +526,13 @@ class WinogradPrinter {
     const NestStore& store = r_.nest().stores[0];
     std::string map = iterator_name(r_.maps.back()), column = iterator_name(r_.window.back().out);
     std::string buffer = str("y", store.buffer), last = str("t", s_.tiles.size() - 1);
-    std::string text =
-        str("for (int64_t t = 0, run; t < tiles; t += run) {\n", declare_tile("tile0 + t"),
-            "run = ", s_.tiles.back(), " - ", last, ";\nif (run > tiles - t) run = tiles - t;\n",
-            "const int64_t begin = ", last, " * ", m, ", left = ", extent,
-            " - begin, count = run * ", m, " < left ? run * ", m, " : left;\n",
-            each_panel("lo", "hi"), "for (int64_t u = 0; u < run; ++u)\nENTRY_out(m + (t + u) * ",
-            s_.m_row, " + n * ", s_.panel, ", out + u * ", m * s_.panel, ");\n");
+    std::string text = str(
+        "for (int64_t t = 0, run; t < tiles; t += run) {\n", declare_tile("tile0 + t"),
+        "run = ", s_.tiles.back(), " - ", last, ";\nif (run > tiles - t) run = tiles - t;\n",
+        "const int64_t begin = ", last, " * ", m, ", left = ", extent, " - begin, count = run * ",
+        m, " < left ? run * ", m, " : left;\n", each_panel("lo", "hi"),
+        "for (int64_t u = 0; u < run; ++u)\n(plain ? ENTRY_sums : ENTRY_out)(m + (t + u) * ",
+        s_.m_row, " + n * ", s_.panel, ", out + u * ", m * s_.panel, ");\n");
     // The rest of the group, in place.
     Nest nest = r_.nest();
     nest.space = {r_.maps.back()};
@@ -450,7 +564,8 @@ class WinogradPrinter {
     bool one = r_.maps.size() == 1;
     std::string text = str("for (int64_t t = 0; t < tiles; ++t) {\n", declare_tile("tile0 + t"),
                            each_panel(one ? "lo" : "from", one ? "hi" : "to"));
-    text += str("ENTRY_out(m + t * ", s_.m_row, " + n * ", s_.panel, ", out);\n");
+    text += str("(plain ? ENTRY_sums : ENTRY_out)(m + t * ", s_.m_row, " + n * ", s_.panel,
+                ", out);\n");
     RowPrinter printer(r_.nest(), group_, r_.maps.back(), s_.panel);
     bool fixed = one && r_.outputs % s_.panel == 0;
     if (fixed) printer.fix_lanes(s_.panel);
@@ -471,6 +586,19 @@ class WinogradPrinter {
 };
 
 }  // namespace
+
+double winograd_amplification(const WinogradSizes& s) {
+  double all = 1;
+  for (size_t d = 0; d < s.n.size(); ++d)
+    all *= worst_amplification(winograd_matrices(s.m[d], s.taps[d], winograd_points(s.n[d])));
+  return all;
+}
+
+double winograd_least_bound(const WinogradSizes& s) {
+  constexpr double kMean = 0.64;  // of a magnitude, by the root of the mean square
+  double usual = std::sqrt(static_cast<double>(s.points)) / (kMean * static_cast<double>(s.plain));
+  return least_bound(usual, winograd_amplification(s));
+}
 
 KernelCode print_winograd(const Correlation& r, const Graph& group, const WinogradConfig& f,
                           const Target& target) {

@@ -5,6 +5,11 @@
 
 namespace emend {
 
+// Along all dimensions, see winograd_transform.h.
+double winograd_amplification(const WinogradSizes& s);
+// Of random signs, see sum_bound.h.
+double winograd_least_bound(const WinogradSizes& s);
+
 KernelCode print_winograd(const Correlation& r, const Graph& group, const WinogradConfig& f,
                           const Target& target);
 

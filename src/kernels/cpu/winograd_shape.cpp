@@ -101,6 +101,7 @@ WinogradSizes::WinogradSizes(const Correlation& r, const WinogradConfig& f, cons
     tiles.push_back(emend::blocks(r.extent(r.window[d].out), m[d]));
     points *= n[d];
     pixels *= m[d];
+    plain *= taps.back();
     tiles_in_all *= tiles[d];
   }
   for (int i : r.images) tiles_in_all *= r.extent(i);

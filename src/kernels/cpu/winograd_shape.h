@@ -42,13 +42,15 @@ struct WinogradConfig {
   int64_t blocks = 1;   // register blocks of tiles of one task
   int64_t pass = 1;     // panels of one pass
   int64_t splits = 1;   // tasks that share the passes of a block of tiles
-  EMEND_FIELDS(products, rows, vectors, blocks, pass, splits)
+  double bound = 1e-4;  // of errors, see sum_bound.h
+  EMEND_FIELDS(products, rows, vectors, blocks, pass, splits, bound)
 };
 
 // What follows from a configuration.
 struct WinogradSizes {
   Dims n, m, taps, tiles;                            // per dimension of the window
   int64_t points = 1, pixels = 1, tiles_in_all = 1;  // a tile's products and outputs
+  int64_t plain = 1;                                 // taps in all: products of a plain sum
   int64_t width = 16, panel = 32;                    // lanes; output channels
   int64_t passes = 1, passes_of_task = 1, splits = 1;
   int64_t block = 14, blocks = 1;  // tiles of a task
@@ -67,7 +69,10 @@ struct WinogradSizes {
   int64_t m_plane() const { return plane(block * m_row); }
   int64_t rows() const { return pixels / m.back(); }  // of a tile's outputs
   int64_t turned() const { return panel * rows() * columns; }
-  int64_t scratch() const { return points * (v_plane() + m_plane()) + turned(); }  // elements
+  int64_t planes() const { return points + plain; }  // of weights
+  int64_t scratch() const {
+    return points * (v_plane() + m_plane()) + v_plane() + turned();
+  }  // elements
 };
 
 }  // namespace emend

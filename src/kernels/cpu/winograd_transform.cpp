@@ -115,6 +115,56 @@ double amplification(const WinogradMatrices& w) {
   return std::sqrt(most / static_cast<double>(w.g[0].size()));
 }
 
+double weight_norm(const WinogradMatrices& w, size_t point) {
+  return std::sqrt(squares(w.g[point]));
+}
+
+namespace {
+
+// The largest eigenvalue of B' diag(d) B, from its powers: the root of the trace of a power of a
+// matrix without negative eigenvalues is never below it.
+double largest_eigenvalue(const RationalMatrix& b, const std::vector<double>& d) {
+  const size_t n = b.size();
+  std::vector<double> m(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t p = 0; p < n; ++p) m[i * n + j] += b[p][i].value() * d[p] * b[p][j].value();
+    }
+  }
+  constexpr int kSquarings = 6;
+  double logarithm = 0, power = 1;
+  for (int round = 0; round <= kSquarings; ++round) {
+    double trace = 0;
+    for (size_t i = 0; i < n; ++i) trace += m[i * n + i];
+    if (trace == 0) return 0;
+    logarithm += std::log(trace) / power;
+    for (double& x : m) x /= trace;
+    if (round == kSquarings) break;
+    std::vector<double> square(n * n);
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t k = 0; k < n; ++k) {
+        for (size_t j = 0; j < n; ++j) square[i * n + j] += m[i * n + k] * m[k * n + j];
+      }
+    }
+    m = std::move(square);
+    power *= 2;
+  }
+  return std::exp(logarithm);
+}
+
+}  // namespace
+
+double worst_amplification(const WinogradMatrices& w) {
+  double most = 0;
+  for (const auto& row : w.a) {
+    std::vector<double> factors;
+    for (size_t j = 0; j < row.size(); ++j)
+      factors.push_back(row[j].value() * row[j].value() * squares(w.g[j]));
+    most = std::max(most, largest_eigenvalue(w.b, factors));
+  }
+  return std::sqrt(most);
+}
+
 namespace {
 
 std::string c_float(double x) {

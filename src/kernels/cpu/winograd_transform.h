@@ -37,6 +37,12 @@ WinogradMatrices winograd_matrices(int64_t m, int64_t r, const std::vector<Ratio
 // How much larger rounding errors of independent inputs come out than those of the plain sum.
 double amplification(const WinogradMatrices& w);
 
+// The most that rounding the products makes of the norms of inputs and of weights, where a point's
+// weights are counted divided by what G can make of them (`weight_norm`): the root of
+//   max over i of the largest eigenvalue of B' diag(a[i][j]^2 |g[j]|^2) B
+double worst_amplification(const WinogradMatrices& w);
+double weight_norm(const WinogradMatrices& w, size_t point);
+
 // Statements that multiply a matrix with vectors that have names, one vector per column and row.
 // Opposite points share their work: `names` of results are declared as constants of type em_v.
 std::string product_text(const RationalMatrix& matrix, const std::vector<std::string>& in,
