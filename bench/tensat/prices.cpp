@@ -9,7 +9,7 @@ namespace emend {
 Prices::Prices(Clock clock)
     : clock_(clock),
       prices_(catalogue_here(), target_here(),
-              {.error = kShareOfOne * kUsualAccuracy, .known = &known_}) {}
+              {.error = kShareOfOne * kUsualAccuracy, .bound = kUsualAccuracy, .known = &known_}) {}
 
 double Prices::exact(const PricedNode& n) {
   Stopwatch watch(clock_);

@@ -59,7 +59,8 @@ Network optimize(const Network& network);
 struct RunOptions {
   std::string target = "cpu";  // this machine's processor, or "interp": the reference
   int threads = 0;             // 0: as many as the machine has
-  // The largest error of a kernel, relative to the largest value that it makes. 0: rounded as the
+  // The largest error of a kernel's sums beyond what plain sums lose, relative to the largest sum
+  // of magnitudes of their output channel, for any finite input (docs/ir.md). 0: rounded as the
   // reference rounds, which then computes everything.
   double accuracy = 1e-4;
 };

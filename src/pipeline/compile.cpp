@@ -339,7 +339,8 @@ SelectOptions choosing(const Partition& partition, const CompileFlowOptions& opt
   SelectOptions choose{.memory = options.memory.value_or(kUsualMemory),
                        .memory_bytes = options.memory ? 0.0 : double{kSmallMemory},
                        .error = share_of_errors(options.accuracy, partition.groups.size()),
-                       .errors = options.accuracy};
+                       .errors = options.accuracy,
+                       .bound = options.accuracy};
   if (options.candidates > 0) {
     constexpr double kHopeless = 4;  // who asks for many wants to see how wrong estimates are
     constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
@@ -356,8 +357,9 @@ Plan planned(const Graph& plain, const Catalogue& catalogue, const Target& targe
   Partition partition = timed(facts.phases_ms, "fuse", [&] {
     GroupSeconds seconds = [&, known = KnownPrices()](const Graph& group,
                                                       const std::vector<bool>& constant) mutable {
-      return cheapest(group, constant, catalogue, target,
-                      {.error = kShareOfOne * options.accuracy, .known = &known});
+      return cheapest(
+          group, constant, catalogue, target,
+          {.error = kShareOfOne * options.accuracy, .bound = options.accuracy, .known = &known});
     };
     return fuse(
         plain,

@@ -42,7 +42,7 @@ inline constexpr double kShareOfOne = 1.0 / 3;
 
 struct CompileFlowOptions {
   bool fuse = true;
-  double accuracy = 1e-4;     // of every kernel, see kernel_check.h; 0: as plain sums have it
+  double accuracy = 1e-4;     // of every kernel's sums, see docs/ir.md; 0: as plain sums have it
   uint64_t seed = 1;          // of the inputs that kernels are checked with
   std::vector<Value> inputs;  // to check them with where random ones do not serve
   std::shared_ptr<PriceList> prices;  // measured times decide; none: estimates

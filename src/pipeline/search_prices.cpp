@@ -76,6 +76,7 @@ struct BackEnd {
             .memory_bytes = kSmallMemory,
             .error = kShareOfOne * accuracy,
             .errors = accuracy,
+            .bound = accuracy,
             .known = &known},
         nodes(catalogue_here(), target, one) {}
   Target target;

@@ -17,14 +17,19 @@
 namespace emend {
 namespace {
 
+// Without computing plain sums after all.
+bool keeps(const Candidate& c, double bound) {
+  return bound == 0 || c.least_bound <= bound;
+}
+
 // What the catalogue offers of kernels that may lose so much, best estimate first. Those that keep
-// a bound are told it; where they would have to compute plain sums after all, they are not offered.
+// a bound are told it.
 std::vector<Candidate> offers(const Wanted& wanted, const Catalogue& catalogue,
                               const Target& target, double error = 0, double bound = 0) {
   std::vector<Candidate> all;
   for (const Kernel& k : catalogue) {
     for (Candidate& c : k.candidates(wanted, target)) {
-      if (c.error > error || (bound > 0 && c.least_bound > bound)) continue;
+      if (c.error > error || !keeps(c, bound)) continue;
       if (bound > 0 && c.least_bound > 0) c.config = c.config.with("bound", bound);
       all.push_back(std::move(c));
     }
@@ -122,7 +127,7 @@ std::vector<PricedCandidates> priced(const Place& p, bool convolves, const Catal
   auto all = convolves ? layouts_worth_trying(p) : std::vector<Layouts>{{}};
   for (Layouts& l : all) {
     offered.push_back(offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target,
-                             most_allowed(options), options.errors));
+                             most_allowed(options), options.bound));
     if (!offered.back().empty()) best = std::min(best, offered.back()[0].estimate_s);
   }
   std::vector<PricedCandidates> found;
@@ -145,7 +150,8 @@ const std::vector<PricedCandidates>& known_prices(const Place& p, bool convolves
 
 // Kernels that need no less than plain sums are asked only where those could be fast enough.
 std::optional<double> least_price(const Graph& group, const std::vector<bool>& constant,
-                                  const Catalogue& catalogue, const Target& target, double error) {
+                                  const Catalogue& catalogue, const Target& target,
+                                  const SelectOptions& options) {
   Place p{{group, {}, {}}, constant, constant};
   p.movable.flip();
   std::vector<Wanted> ways;  // the plain one first
@@ -159,7 +165,8 @@ std::optional<double> least_price(const Graph& group, const std::vector<bool>& c
       if ((k.executes > 0) != all || (best && k.executes * plain >= *best)) continue;
       for (const Wanted& wanted : ways) {
         for (const Candidate& c : k.candidates(wanted, target)) {
-          if (c.error <= error) best = std::min(best.value_or(c.estimate_s), c.estimate_s);
+          if (c.error <= options.error && keeps(c, options.bound))
+            best = std::min(best.value_or(c.estimate_s), c.estimate_s);
         }
       }
     }
@@ -387,7 +394,7 @@ std::optional<double> cheapest(const Graph& group, const std::vector<bool>& cons
   std::pair key(hash(group), constant);
   auto it = known.cheapest.find(key);
   if (it == known.cheapest.end()) {
-    auto price = least_price(group, constant, catalogue, target, options.error);
+    auto price = least_price(group, constant, catalogue, target, options);
     it = known.cheapest.emplace(std::move(key), price).first;
   }
   return it->second;

@@ -53,6 +53,7 @@ struct SelectOptions {
   double memory_bytes = 0;       // or so many bytes, if that is more
   double error = 1e9;            // what every kernel may lose, see Candidate::error
   double errors = 0;             // some may lose more if all together do not: errors add in squares
+  double bound = 0;              // that kernels are to keep, see Candidate::least_bound; 0: any
   KnownPrices* known = nullptr;  // kept by whoever selects again and again
 };
 

@@ -140,7 +140,7 @@ def share_of_bound(layer, regime, accuracy, folder):
     error = 0 if accuracy == "strict" else float(accuracy)
     largest = np.where(finite, magnitudes, 0).max(channels, keepdims=True)
     # What follows is rounded as well, and below the smallest normal number floats lie 2^-149 apart.
-    most = (error + terms * 2**-24) * largest + 2**-21 * np.abs(wanted) + (1e-7 if after in ("Tanh", "Sigmoid") else 0) + terms * 2**-148
+    most = (error + terms * 2**-24) * largest + 2**-23 * np.abs(wanted) + (1e-7 if after in ("Tanh", "Sigmoid") else 0) + terms * 2**-148
     assert np.isfinite(got[finite]).all(), "a plain sum is a number there"
     return (np.abs(got - wanted)[finite] / np.broadcast_to(most, s.shape)[finite]).max(initial=0)
 

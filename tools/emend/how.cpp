@@ -87,7 +87,8 @@ void add_how_options(CLI::App& command, HowOptions& how) {
       ->type_name("GLOB");
   command
       .add_option("--accuracy", how.accuracy,
-                  "largest error relative to an output's largest value, or strict: the same bits "
+                  "largest error of a kernel's sums, relative to the sums of magnitudes of their "
+                  "output channel, for any finite input (docs/ir.md), or strict: the same bits "
                   "from optimizing, no kernel that loses more than a plain sum")
       ->type_name("ERROR");
 }

@@ -305,6 +305,12 @@ class ContractPrinter {
                     ", panels + bn * ", block, " + ", strassen_panel_of(k, column) * panel,
                     ", sums_);\n");
       }
+      // What only fills the last block has no sum to be right for.
+      if (p_.vector.extent % p_.nr) {
+        text += str("for (int64_t j = 0; j < ", columns, "; ++j)\nif (bn * ", p_.nr, " + j / ",
+                    p_.width, " * ", 2 * p_.width, " + ", column * p_.width, " + j % ", p_.width,
+                    " >= ", p_.vector.extent, ") sums_[j] = 1e29f;\n");
+      }
       text += str("plain |= ENTRY_exceeds(widest, x", c_.load(p_.vector).buffer, " + ", norms,
                   " + (batch * ", p_.blocks_n, " + bn) * ", columns, ", sums_);\n}\n");
     }
