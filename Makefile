@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test soak exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
+.PHONY: build demo test soak soak-pairs exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where results of compilers and of measuring are kept between runs, outside git.
@@ -28,6 +28,10 @@ test:  ## install what is missing, build and run every test and check
 soak: build  ## random models through every verb, for as long as one likes (ARGS="--seconds 7200 --jobs 2"; ARGS=--help)
 	@tools/setup.sh test
 	@EMEND=build/emend $${EMEND_PYTHON:-.venv/bin/python} tests/random_models/soak.py $(ARGS)
+
+soak-pairs: build  ## random pairs of models through verify, with planted differences and without (ARGS="--pairs 5000 --jobs 2"; ARGS=--help)
+	@tools/setup.sh test
+	@EMEND=build/emend $${EMEND_PYTHON:-.venv/bin/python} tests/random_pairs/pairs.py $(ARGS)
 
 exports: build  ## exports of PyTorch with open sizes, beside OnnxSlim and onnxsim: sizes, values, nodes, times (some: EXPORTS="gpt* unet*"; ARGS=--help)
 	@tools/setup.sh test

@@ -154,11 +154,24 @@ class Sweep {
     if (ran) seek_witness(v);
   }
 
-  std::vector<Value> inputs_of(uint64_t draw, double scale) const {
+  // Of normal numbers of that deviation, all or a part of them; the others are zero.
+  std::vector<Value> inputs_of(uint64_t draw, double scale, double density = 1) const {
     std::vector<Value> inputs = random_inputs(a_, options_.seed + draw, scale);
+    for (size_t i = 0; i < inputs.size() && density < 1; ++i)
+      inputs[i] = thinned(inputs[i].tensor, density, options_.seed + draw + i);
     for (size_t i = 0; i < options_.inputs.size() && i < inputs.size(); ++i)
       inputs[i] = options_.inputs[i];
     return inputs;
+  }
+
+  static Tensor thinned(const Tensor& t, double density, uint64_t seed) {
+    if (!is_float(t.dtype()) || info(t.dtype()).bits < 16) return t;
+    return Tensor::make(t.dtype(), t.shape(), [&](std::byte* out) {
+      for (int64_t i = 0; i < t.count(); ++i) {
+        auto drawn = static_cast<double>(hash_mix(seed, static_cast<uint64_t>(i)) >> 11) * 0x1p-53;
+        store_real(t.dtype(), out, static_cast<size_t>(i), drawn < density ? t.real(i) : 0);
+      }
+    });
   }
 
   // Both programs in double precision on the same inputs, with normal ones first. False when that
@@ -177,7 +190,7 @@ class Sweep {
       }
       jumps_ = v.worst.rel > 1e-3;
       if (draws_differ()) return true;
-      if (auto beyond = explanation().beyond(inputs, x, y)) {
+      if (auto beyond = explanation().beyond(inputs, x, y, largest_)) {
         jumps_ = true;
         if (is_seen_again(1)) say_different(v, *beyond);
       }
@@ -197,15 +210,20 @@ class Sweep {
     });
   }
 
+  std::optional<Beyond> beyond_rounding(std::span<const Value> inputs) const {
+    largest_ = 0;
+    auto x = run(a_, inputs, nullptr), y = run(b_, inputs, nullptr);
+    return explanation().beyond(inputs, x, y, largest_);
+  }
+
   // Where a folded constant could tip a comparison or a rounding step, one difference may be an
   // accident; it is none when it comes with other inputs too.
-  bool is_seen_again(double scale) const {
+  bool is_seen_again(double scale, double density = 1) const {
     if (!has_steps() || same_constants()) return true;
     constexpr uint64_t kDraws = 4;
     for (uint64_t draw = 0; draw < kDraws; ++draw) {
-      std::vector<Value> inputs = inputs_of(7 + draw, scale);
-      auto x = run(a_, inputs, nullptr), y = run(b_, inputs, nullptr);
-      if (explanation().beyond(inputs, x, y)) return true;
+      std::vector<Value> inputs = inputs_of(7 + draw, scale, density);
+      if (beyond_rounding(inputs)) return true;
     }
     return false;
   }
@@ -241,14 +259,19 @@ class Sweep {
   // What could not be proven may be false: on larger and smaller inputs, and on integers at the
   // ends of their types, as far as that costs little.
   void seek_witness(Verdict& v) {
+    uint64_t next = 0;
     constexpr double kCheap = 1e9;
     if (operation_count(a_) + operation_count(b_) > kCheap || draws_differ()) return;
-    for (double scale : {30.0, 1000.0, 1e-2}) {
+    struct Regime {
+      double scale, density;
+    };
+    // Where most inputs are zero, an output shows few weights at a time.
+    for (Regime r : {Regime{30, 1}, {1000, 1}, {1e-2, 1}, {1, 0.2}, {1, 0.05}, {1, 0.05}}) {
+      uint64_t draw = 20 + next++;
       try {
-        std::vector<Value> inputs = inputs_of(2, scale);
-        auto beyond =
-            explanation().beyond(inputs, run(a_, inputs, nullptr), run(b_, inputs, nullptr));
-        if (beyond && is_seen_again(scale)) return say_different(v, *beyond);
+        std::vector<Value> inputs = inputs_of(draw, r.scale, r.density);
+        auto beyond = beyond_rounding(inputs);
+        if (beyond && is_seen_again(r.scale, r.density)) return say_different(v, *beyond);
       } catch (const std::exception&) {  // not defined there, which says nothing
       }
     }
@@ -260,8 +283,23 @@ class Sweep {
     std::vector<Value> doubles;
     for (const Value& x : inputs) doubles.emplace_back(converted(x.tensor, Arithmetic::real64));
     EvalOptions how{.arithmetic = Arithmetic::real64, .monitor = options_.monitor};
-    if (prints) how.observe = [&](NodeId n, const Value& x) { (*prints)[n] = print_of(x); };
+    how.observe = [&](NodeId n, const Value& x) {
+      if (prints) (*prints)[n] = print_of(x);
+      note_largest(x);
+    };
     return evaluate(g, doubles, how);
+  }
+
+  // Of some elements; what stands for minus infinity in a mask is none.
+  void note_largest(const Value& v) const {
+    constexpr int64_t kSamples = 512;
+    constexpr double kMask = 1e30;
+    if (!v.is_tensor() || v.tensor.dtype() != DType::f64) return;
+    int64_t step = v.tensor.count() / kSamples + 1;
+    for (int64_t i = 0; i < v.tensor.count(); i += step) {
+      double size = std::abs(v.tensor.real(i));
+      if (size < kMask) largest_ = std::max(largest_, size);
+    }
   }
 
   // Numbers drawn at random are no part of what a program means, unless both draw the same.
@@ -444,9 +482,10 @@ class Sweep {
   std::map<uint64_t, std::vector<std::pair<Tensor, int>>> constants_;
   std::map<int, int> joined_;  // classes of expressions that were proven equal to an earlier class
   int next_class_ = 0;
-  Monitor clock_;       // throws when the time for proofs is up
-  bool wraps_ = false;  // some regions agree but for integers that wrap
-  bool jumps_ = false;  // an output differs on random inputs by more than a rounding makes
+  mutable double largest_ = 0;  // of all values in the latest runs
+  Monitor clock_;               // throws when the time for proofs is up
+  bool wraps_ = false;          // some regions agree but for integers that wrap
+  bool jumps_ = false;          // an output differs on random inputs by more than a rounding makes
   std::optional<Beyond> beyond_;  // the tolerance
   std::string note_;
 };

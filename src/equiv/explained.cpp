@@ -12,6 +12,8 @@ namespace {
 
 // Below this, of the largest value beside it, a difference is that of doubles.
 constexpr double kOfDoubles = 1e-12;
+// What sums of doubles that cancel leave, of the largest value on the way.
+constexpr double kLeftOver = 64 * 0x1p-52;
 // A difference counts when it is so many times what up to kRoundings roundings did.
 constexpr double kFar = 4;
 constexpr int kRoundings = 16;
@@ -179,7 +181,7 @@ std::vector<double> largest_beside(const Dims& shape, std::span<const double> va
 }
 
 std::optional<Beyond> Explanation::beyond(std::span<const Value> inputs, std::span<const Value> x,
-                                          std::span<const Value> y) const {
+                                          std::span<const Value> y, double largest) const {
   constexpr uint64_t kTrials = 8;
   Pairs now = paired(a_, x, y);
   if (now.shaped_otherwise) return of_shape(*now.shaped_otherwise);
@@ -193,7 +195,7 @@ std::optional<Beyond> Explanation::beyond(std::span<const Value> inputs, std::sp
     auto d = differences(p, u, v);
     auto& mine = allowed.emplace_back(d.size(), 0);
     for (size_t i = 0; i < d.size() && !is_whole(*p.x); ++i) {
-      mine[i] = kOfDoubles * std::max(most[i], other[i]);
+      mine[i] = kOfDoubles * std::max(most[i], other[i]) + kLeftOver * largest;
       suspicious |= d[i] > kSuspicious * std::max(most[i], other[i]);
     }
     suspicious |= is_whole(*p.x) && *p.x != *p.y;

@@ -32,9 +32,10 @@ class Explanation {
   Explanation(const Graph& a, const Graph& b, Run run) : a_(a), b_(b), run_(std::move(run)) {}
 
   // The element that is furthest beyond what rounding explains, nothing where all is explained. `x`
-  // and `y` are the outputs of both on these inputs.
+  // and `y` are the outputs of both on these inputs; `largest` is the largest value on the way, of
+  // which a sum that cancels leaves some roundings of doubles.
   std::optional<Beyond> beyond(std::span<const Value> inputs, std::span<const Value> x,
-                               std::span<const Value> y) const;
+                               std::span<const Value> y, double largest) const;
 
  private:
   const Graph &a_, &b_;
