@@ -335,6 +335,10 @@ OnnxRow global_row(const std::string& type, const std::string& reduction) {
 
 Result<std::vector<NodeId>> global_lp_pool_lower(OnnxCall& c) {
   int64_t p = c.int_attr("p", 2);
+  // Rounded once, so that squares beyond a narrow type's range do no harm.
+  if (p == 1 || p == 2)
+    return std::vector{
+        c.b.op(p == 1 ? "reduce_l1" : "reduce_l2", {c.inputs[0]}, all_spatial_axes(c))};
   NodeId sum = c.b.op("reduce_sum", {magnitude(c.b, c.inputs[0], p)}, all_spatial_axes(c));
   return std::vector{root(c.b, sum, p)};
 }

@@ -1,5 +1,5 @@
 """tests/random_models: the tester itself, and a few minutes of it on models that are always the same (`make soak` runs it for as long as one likes)."""
-import pathlib, re, sys
+import pathlib, re, subprocess, sys
 
 import numpy as np
 import onnx
@@ -57,6 +57,13 @@ def test_one_small_channel_that_is_wrong_does_not_hide_behind_a_large_one(family
 
     faults = list(with_outputs(family, wrong))
     assert faults and sum(f is not None for f in faults) > len(faults) / 2
+
+
+def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "tests/random_models/soak.py", "--models", "140", "--seconds", "600", "--closed", "--out", tmp_path],
+                          capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "run interp" in done.stdout and "optimize -O3" in done.stdout
 
 
 def test_a_finding_shrinks_to_the_node_that_shows_it():

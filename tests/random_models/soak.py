@@ -12,22 +12,22 @@ from check import Checker, plan_of
 from shrink import shrink
 
 
-def check_seed(checker, seed, family=None):
+def check_seed(checker, seed, family=None, closed=False):
     """(family or None, the case, findings)."""
-    case = models.model_of(seed, family)
+    case = models.model_of(seed, family, closed)
     if case is None:
         return None, None, []
     return case.family, case, checker.findings(case, seed, plan_of(seed))
 
 
-def work(jobs, told, family):
+def work(jobs, told, family, closed):
     """Takes seeds until there are no more; says first which one, so that one at which onnxruntime itself dies is known."""
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         checker = Checker(folder)
         while (seed := jobs.get()) is not None:
             told.put(("begins", os.getpid(), seed))
             try:
-                name, case, found = check_seed(checker, seed, family)
+                name, case, found = check_seed(checker, seed, family, closed)
             except Exception:
                 told.put(("broken", os.getpid(), seed, traceback.format_exc()))
                 continue
@@ -36,12 +36,12 @@ def work(jobs, told, family):
             checker.counts = {}
 
 
-def reduced(seed, kind, family, out):
+def reduced(seed, kind, options, out):
     """The smallest case with this finding, as a file with its inputs and the command."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         checker, plan = Checker(folder), plan_of(seed)
-        case = models.model_of(seed, family)
+        case = models.model_of(seed, options.family, options.closed)
         last = []
 
         def shows(other):
@@ -100,7 +100,7 @@ def soak(options):
 
     def begin():
         queue = context.Queue()
-        worker = context.Process(target=work, args=(queue, told, options.family), daemon=True)
+        worker = context.Process(target=work, args=(queue, told, options.family, options.closed), daemon=True)
         worker.start()
         queues[worker.pid], workers[worker.pid] = queue, worker
         feed(worker.pid)
@@ -143,15 +143,19 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once")
     parser.add_argument("--family", choices=sorted(models.FAMILIES), help="of one family only")
+    parser.add_argument("--closed", action="store_true", help="no model has open sizes")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/soak"), help="where findings are written")
     parser.add_argument("--no-shrink", action="store_true", help="findings as they are")
     parser.add_argument("--every", type=float, default=600, help="seconds between tables")
-    options = parser.parse_args()
+    return run(parser.parse_args())
+
+
+def run(options):
     tally = soak(options)
     print(tally.table(), flush=True)
     for i, (kind, (seed, _, _)) in enumerate(tally.examples.items()):
         if not options.no_shrink:
-            nodes, what = reduced(seed, kind, options.family, options.out / f"{i:03}-{seed}")
+            nodes, what = reduced(seed, kind, options, options.out / f"{i:03}-{seed}")
             print(f"{options.out / f'{i:03}-{seed}'}: {kind}, {nodes} nodes: {what}", flush=True)
     print(f"{sum(tally.kinds.values())} findings of {len(tally.kinds)} kinds" if tally.kinds else "no findings")
     return 1 if tally.kinds else 0

@@ -70,6 +70,12 @@ TEST(OpsWindow, CeilModeNeverBeginsAWindowBehindTheInput) {
   EXPECT_EQ(y[0].shape(), (Dims{1, 1, 1}));
 }
 
+TEST(OpsWindow, WholeNormsInHalfPrecisionSurviveTheirSquares) {
+  Tensor x = real_tensor({1, 1, 2, 2}, {400, 400, 400, 400}, DType::f16);
+  EXPECT_EQ(run_node("GlobalLpPool", 2, {{x}})[0].reals()[0], 800);
+  EXPECT_EQ(run_node("GlobalLpPool", 2, {{x}}, {{"p", int64_t{1}}})[0].reals()[0], 1600);
+}
+
 TEST(OpsWindow, UnpoolingPutsMaximaBack) {
   Tensor x = small_numbers({1, 2, 4, 4}, 101, -1);
   std::vector<Attrs::Entry> window = {{"kernel_shape", Dims{2, 2}}, {"strides", Dims{2, 2}}};
