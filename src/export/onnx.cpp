@@ -98,7 +98,7 @@ void describe(onnx::ValueInfo& out, const std::vector<Type>& types, const Declar
 
 std::vector<Type> types_of(const Generalised& written, bool inputs, size_t i) {
   std::vector<Type> types;
-  for (const Graph& g : written.programs)
+  for (const auto& [sizes, g] : written.programs)
     types.push_back(g.types[inputs ? g.inputs[i].node : g.outputs[i].node]);
   return types;
 }
@@ -129,20 +129,24 @@ void list_initializers(onnx::Graph& g) {
 
 }  // namespace
 
-Exported export_onnx(const Model& model, const ExportOptions& options) {
+std::variant<Exported, NotGeneral> export_for_all_sizes(const Model& model,
+                                                        std::vector<AtSizes> others,
+                                                        const ExportOptions& options) {
   const ModelInfo& info = model.info;
   auto stated = info.opsets.find("");
   int64_t own = stated == info.opsets.end() ? 1 : stated->second;
   // Before opset 7 operators broadcast by attributes, which we do not write.
   int64_t opset = options.target_opset ? options.target_opset : std::max<int64_t>(own, 7);
   if (opset != own) check_opset(model.graph, opset, own);
-  Generalised written = for_all_sizes(model, opset, options.at_sizes);
+  others.insert(others.begin(), {others.empty() ? SymbolSizes() : info.defaulted, model.graph});
+  auto general = for_all_sizes(std::move(others), opset);
+  if (auto* obstacle = std::get_if<NotGeneral>(&general)) return std::move(*obstacle);
+  auto& written = std::get<Generalised>(general);
   check_versions(written.raised, opset);
 
   Exported result;
   if (opset != own && !options.target_opset)
     result.notes.push_back(str("opset ", own, " is written as opset ", opset));
-  result.notes.insert(result.notes.end(), written.notes.begin(), written.notes.end());
   onnx::Model& out = result.file;
   GraphWriter writer;
   out.graph = writer.main_graph(written.raised);
@@ -169,12 +173,21 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   return result;
 }
 
+Exported export_onnx(const Model& model, const ExportOptions& options) {
+  return std::get<Exported>(export_for_all_sizes(model, {}, options));
+}
+
+void write_onnx(const Exported& exported, const ModelInfo& info,
+                const std::filesystem::path& path) {
+  onnx::WriteOptions write;
+  if (info.external_data) write.placement = onnx::Placement::kBeside;
+  onnx::write_model(exported.file, path, write);
+}
+
 Exported export_onnx(const Model& model, const std::filesystem::path& path,
                      const ExportOptions& options) {
   Exported result = export_onnx(model, options);
-  onnx::WriteOptions write;
-  if (model.info.external_data) write.placement = onnx::Placement::kBeside;
-  onnx::write_model(result.file, path, write);
+  write_onnx(result, model.info, path);
   return result;
 }
 

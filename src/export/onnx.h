@@ -15,21 +15,25 @@ namespace emend {
 
 struct ExportOptions {
   int64_t target_opset = 0;  // of the default domain; 0: as the model says
-  // With it, a dimension stays symbolic where the file is right for every size (generalise.h);
-  // without it, all dimensions are written as numbers.
-  AtSizes at_sizes = nullptr;
 };
 
 struct Exported {
   onnx::Model file;
-  Graph graph;  // the same as `onnx` nodes
-  // What the file no longer promises: "dimension N is written as 1: Reshape ...".
-  std::vector<std::string> notes;
+  Graph graph;                     // the same as `onnx` nodes
+  std::vector<std::string> notes;  // what is otherwise than in the file that the model came from
 };
 
-// Throws Error when an operator has no form at the opset; names which.
+// Throws Error when an operator has no form at the opset; names which. Every dimension is written
+// as a number.
 Exported export_onnx(const Model& model, const ExportOptions& options = {});
-// Also writes the file; weights go beside it where the model had them there, or where they must.
+// For every size: the program was made at others, too (generalise.h). Symbols that took a size of
+// their own stay symbols.
+std::variant<Exported, NotGeneral> export_for_all_sizes(const Model& model,
+                                                        std::vector<AtSizes> others,
+                                                        const ExportOptions& options = {});
+// Writes the file; weights go beside it where the model had them there, or where they must.
+void write_onnx(const Exported& exported, const ModelInfo& info, const std::filesystem::path& path);
+// Both.
 Exported export_onnx(const Model& model, const std::filesystem::path& path,
                      const ExportOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "import/open_sizes.h"
 #include "import/sizes.h"
 #include "import/structure.h"
 #include "import/tensor.h"
@@ -62,7 +63,7 @@ void check_options(const onnx::Model& m, const ImportOptions& options) {
   for (const auto& [name, value] : options.input_values) check(name);
 }
 
-Model import_wire(const onnx::Model& m, const ImportOptions& options) {
+Imported import_wire(const onnx::Model& m, const ImportOptions& options) {
   if (m.ir_version > kNewestIr) {
     throw Error(
         str("IR version ", m.ir_version, " is newer than ", kNewestIr, ", the newest one known"));
@@ -70,7 +71,7 @@ Model import_wire(const onnx::Model& m, const ImportOptions& options) {
   check_options(m, options);
   auto inputs = proper_inputs(m, options);
   Sizes sizes(inputs, options);
-  LowerOptions lower;
+  LowerOptions lower{.kept = options.kept, .kept_of_sizes = options.kept_of_sizes};
   for (const auto& [name, value] : options.input_values) {
     if (value.is_tensor()) lower.input_values.insert({name, value.tensor});
   }
@@ -93,7 +94,7 @@ Model import_wire(const onnx::Model& m, const ImportOptions& options) {
     model.info.specialised.push_back(str("the value of input ", emend::quoted(name), " is fixed"));
   }
   model.info.deferred = std::move(lowered.deferred);
-  return model;
+  return {std::move(model), std::move(lowered.of_sizes)};
 }
 
 // 0 for what is no file: reading it says why.
@@ -115,9 +116,33 @@ OnnxFile::OnnxFile(const SharedBytes& bytes, std::string name)
       size_(bytes.size()),
       wire_(std::make_shared<const onnx::Model>(onnx::read_model(bytes, name_))) {}
 
-Model OnnxFile::import(const ImportOptions& options) const {
+OnnxFile::OnnxFile(onnx::Model wire, std::string name, uint64_t size)
+    : name_(std::move(name)),
+      size_(size),
+      wire_(std::make_shared<const onnx::Model>(std::move(wire))) {}
+
+Imported OnnxFile::import_as_named(const ImportOptions& options) const {
   const MemoryBudget budget(import_memory_bound(size_) / 2);
   return with_note([&] { return name_; }, [&] { return import_wire(*wire_, options); });
+}
+
+Model OnnxFile::import(const ImportOptions& options) const {
+  try {
+    return import_as_named(options).model;
+  } catch (const Error&) {
+    // The names of dimensions told too little: sizes are drawn by what the model can take.
+    auto drawn = drawn_sizes(*this, options, 1);
+    if (drawn.empty()) throw;
+    ImportOptions sized = options;
+    sized.symbols.insert(drawn[0].begin(), drawn[0].end());
+    Model model = import_as_named(sized).model;
+    model.info.defaulted = drawn[0];
+    return model;
+  }
+}
+
+std::vector<OpenDimension> OnnxFile::open_dimensions(const ImportOptions& options) const {
+  return emend::open_dimensions(proper_inputs(*wire_, options), options);
 }
 
 }  // namespace emend

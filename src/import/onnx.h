@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/shared_bytes.h"
 #include "ir/model.h"
@@ -24,6 +27,21 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;  // sizes of symbolic dimensions (--shape N=8)
   // Values of inputs: they give shapes, and where a shape depends on one it is pinned.
   std::map<std::string, Value> input_values;
+  // Nodes, by the names of their first results, that stay ONNX nodes (ops/onnx_lower.h).
+  std::set<std::string> kept, kept_of_sizes;
+};
+
+struct Imported {
+  Model model;
+  // What follows from sizes alone, by the name of the node that computes it (ops/onnx_lower.h).
+  std::map<std::string, std::vector<std::optional<Tensor>>> of_sizes;
+};
+
+// A dimension of an input that the file leaves open and the options do not settle.
+struct OpenDimension {
+  std::string symbol;  // its name, or a made-up one (sizes.h)
+  size_t axis = 0, rank = 0;
+  DType dtype = DType::f32;
 };
 
 // Any file may come. Reading and importing one of `size` bytes never holds more memory than this,
@@ -40,8 +58,18 @@ class OnnxFile {
   explicit OnnxFile(const std::filesystem::path& path);
   // From memory; `name` stands for the file in messages.
   OnnxFile(const SharedBytes& bytes, std::string name);
+  // What is not written yet, as if it were a file of `size` bytes.
+  OnnxFile(onnx::Model wire, std::string name, uint64_t size);
 
+  // Sizes that nobody gave are drawn (open_sizes.h).
   Model import(const ImportOptions& options = {}) const;
+  // The same, with what follows from sizes; all that is open takes a default by its name.
+  Imported import_as_named(const ImportOptions& options) const;
+  // Each symbol once, where it stands first.
+  std::vector<OpenDimension> open_dimensions(const ImportOptions& options) const;
+  // The file as it is.
+  const onnx::Model& wire() const { return *wire_; }
+  uint64_t size() const { return size_; }
 
  private:
   std::string name_;

@@ -108,6 +108,24 @@ void Sizes::bind_defaults(const onnx::ValueInfo& input) {
   }
 }
 
+std::vector<OpenDimension> open_dimensions(const std::vector<const onnx::ValueInfo*>& inputs,
+                                           const ImportOptions& options) {
+  const std::map<std::string, int64_t> open = Sizes(inputs, options).defaulted();
+  std::vector<OpenDimension> found;
+  for (const auto* input : inputs) {
+    const onnx::Shape* shape = shape_of(*input);
+    for (size_t i = 0; shape && i < shape->dim.size(); ++i) {
+      std::string symbol = symbol_of(shape->dim[i], input->name, i);
+      bool known = std::ranges::any_of(found, [&](const auto& f) { return f.symbol == symbol; });
+      if (known || !open.contains(symbol)) continue;
+      const auto& tensor = std::get<onnx::TensorType>(input->type->value);
+      auto dtype = dtype_from_onnx(static_cast<int>(tensor.elem_type));
+      found.push_back({symbol, i, shape->dim.size(), dtype.value_or(DType::f32)});
+    }
+  }
+  return found;
+}
+
 Type Sizes::input_type(const onnx::ValueInfo& input) const {
   if (!input.type) throw Error(str("input ", emend::quoted(input.name), " has no type"));
   if (!std::holds_alternative<onnx::TensorType>(input.type->value)) {

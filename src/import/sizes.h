@@ -39,6 +39,10 @@ class Sizes {
   bool overridden_ = false;  // a dimension that the file fixes was given another size
 };
 
+// The dimensions that stay open when everything given is taken into account, each symbol once.
+std::vector<OpenDimension> open_dimensions(const std::vector<const onnx::ValueInfo*>& inputs,
+                                           const ImportOptions& options);
+
 // The symbol of a dimension: its name, "" for a number, and for one that is open and has no name a
 // made-up one such as "?x.0" (never written to a file).
 std::string symbol_of(const onnx::Dimension& d, const std::string& value_name, size_t index);

@@ -23,6 +23,12 @@ struct Declaration {
   bool operator==(const Declaration&) const = default;
 };
 
+// A size for each of some symbolic dimensions.
+using SymbolSizes = std::map<std::string, int64_t>;
+
+// A longer list of numbers is data, not a shape.
+inline constexpr int64_t kMostNumbersOfAShape = 16;
+
 struct ModelInfo {
   int64_t ir_version = 10;
   std::map<std::string, int64_t> opsets = {{"", 21}};  // domain -> version
@@ -34,9 +40,8 @@ struct ModelInfo {
   std::vector<std::string> specialised;
   // Inputs whose values were used as shapes: the program is right for these values only.
   std::vector<std::pair<std::string, Tensor>> pinned;
-  // Symbolic dimensions that nobody gave a size, and the default they took. An export keeps those
-  // for which the program proves to be the same at other sizes.
-  std::map<std::string, int64_t> defaulted;
+  // Symbolic dimensions that nobody gave a size, and the one they took.
+  SymbolSizes defaulted;
   // Nodes that stay ONNX nodes, with the reason: "NonZero_3 (NonZero): ...".
   std::vector<std::string> deferred;
   bool external_data = false;  // the file kept its weights in a second file

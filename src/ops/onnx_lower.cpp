@@ -50,9 +50,13 @@ constexpr int64_t kMaxFolded = 1 << 20;
 // determinants); of more elements than this it waits for run time.
 constexpr int64_t kMaxByHand = 1 << 14;
 
+// What a value follows from: inputs, constants alone, or sizes (and constants).
+enum class Source : uint8_t { inputs, constants, sizes };
+
 class Lowering {
  public:
-  Lowering(GraphBuilder& b, InputValue input_value) : b_(b), input_value_(std::move(input_value)) {}
+  Lowering(GraphBuilder& b, InputValue input_value, const LowerOptions& options = {})
+      : b_(b), input_value_(std::move(input_value)), options_(options) {}
 
   std::vector<NodeId> run(const Graph& g, Args args) {
     IdVec<NodeId, NodeId> made(g.size());
@@ -93,14 +97,22 @@ class Lowering {
   // One ONNX node: operators by its row, or an `onnx` node. One id per output.
   std::vector<NodeId> lower_node(const OnnxNode& node, Args operands, const std::string& name) {
     spend_node(name.size());
-    auto result = try_lower(node, operands);
-    if (result) return std::move(*result);
-    deferred.push_back(str(name.empty() ? "a node" : name, " (", node.type, "): ", result.error()));
-    NodeId n = add_onnx_node(b_, node, operands);
-    if (node.outputs == 1) return {n};
-    std::vector<NodeId> items;
-    for (int64_t i = 0; i < node.outputs; ++i) items.push_back(b_.get(n, i));
-    return items;
+    const Source source = source_of(node, operands);
+    const bool kept = options_.kept.contains(name) ||
+                      (source == Source::sizes && options_.kept_of_sizes.contains(name));
+    auto result = kept ? keep(node, operands) : try_lower(node, operands);
+    if (!result) {
+      deferred.push_back(
+          str(name.empty() ? "a node" : name, " (", node.type, "): ", result.error()));
+      return results_of(node, add_onnx_node(b_, node, operands));
+    }
+    if (source == Source::inputs || kept) return std::move(*result);
+    for (NodeId r : *result) sources_[r] = source;
+    if (source == Source::sizes) {
+      auto& values = of_sizes[name];
+      for (NodeId r : *result) values.push_back(value_of(r));
+    }
+    return std::move(*result);
   }
 
   Result<std::vector<NodeId>> try_lower(const OnnxNode& node, Args operands) {
@@ -131,8 +143,59 @@ class Lowering {
   }
 
   std::vector<std::string> deferred;
+  std::map<std::string, std::vector<std::optional<Tensor>>> of_sizes;
 
  private:
+  std::vector<NodeId> results_of(const OnnxNode& node, NodeId n) {
+    if (node.outputs == 1) return {n};
+    std::vector<NodeId> items;
+    for (int64_t i = 0; i < node.outputs; ++i) items.push_back(b_.get(n, i));
+    return items;
+  }
+
+  Source source_of(NodeId n) const {
+    if (b_.graph().is_constant(n) && !sources_.contains(n)) return Source::constants;
+    auto it = sources_.find(n);
+    return it == sources_.end() ? Source::inputs : it->second;
+  }
+
+  Source source_of(const OnnxNode& node, Args operands) const {
+    const bool is_size = node.domain.empty() && (node.type == "Shape" || node.type == "Size");
+    OnnxEntry entry = find_onnx(node.domain, node.type, node.version);
+    if (!entry.row || op_def(entry.op).kind == Kind::random) return Source::inputs;
+    Source all = Source::constants;
+    for (NodeId n : operands) {
+      const Source one = source_of(n);
+      if (one == Source::inputs) return is_size ? Source::sizes : Source::inputs;
+      if (one == Source::sizes) all = Source::sizes;
+    }
+    return all;
+  }
+
+  // The node as it is, with the types, and the values where they are known, that lowering it finds.
+  Result<std::vector<NodeId>> keep(OnnxNode node, Args operands) {
+    GraphBuilder scratch;
+    std::vector<NodeId> stand_ins;
+    for (NodeId n : operands) {
+      if (b_.type(n).kind == Type::Kind::any)
+        return fail("an operand's type is known only at run time");
+      auto value = b_.type(n).is_tensor() ? value_of(n) : std::nullopt;
+      stand_ins.push_back(value ? scratch.constant(*value)
+                                : scratch.input(str("x", stand_ins.size()), b_.type(n)));
+    }
+    Lowering lowering(scratch, {});
+    auto lowered = lowering.try_lower(node, stand_ins);
+    if (!lowered) return Failure{lowered.error()};
+    std::vector<Type> types;
+    for (NodeId r : *lowered) types.push_back(scratch.type(r));
+    types.resize(static_cast<size_t>(node.outputs), Type::any());
+    node.result = node.outputs == 1 ? types[0] : Type::tuple(std::move(types));
+    auto results = results_of(node, add_onnx_node(b_, node, operands));
+    for (size_t i = 0; i < results.size(); ++i)
+      folded_[results[i]] = lowering.value_of((*lowered)[i]);
+    return results;
+  }
+
   // Rows read inputs, shapes and lists of attributes by `at`: a malformed node has fewer.
   Result<std::vector<NodeId>> lower_by_row(OnnxCall& c, OnnxEntry entry) {
     try {
@@ -254,7 +317,9 @@ class Lowering {
 
   GraphBuilder& b_;
   InputValue input_value_;
+  LowerOptions options_;
   std::map<NodeId, std::optional<Tensor>> folded_;
+  std::map<NodeId, Source> sources_;  // of results that follow from no input
 };
 
 // With all operands at hand: lower this one node and run what comes out.
@@ -309,15 +374,19 @@ Lowered lower_onnx(const Graph& onnx, const LowerOptions& options) {
       values.insert({n, *it});
   }
   std::vector<std::pair<std::string, Tensor>> pinned;
-  Lowering lowering(b, [&](NodeId n) -> std::optional<Tensor> {
-    auto it = values.find(n);
-    if (it == values.end()) return std::nullopt;
-    pinned.push_back(it->second);
-    return it->second.second;
-  });
+  Lowering lowering(
+      b,
+      [&](NodeId n) -> std::optional<Tensor> {
+        auto it = values.find(n);
+        if (it == values.end()) return std::nullopt;
+        pinned.push_back(it->second);
+        return it->second.second;
+      },
+      options);
   auto results = lowering.run(onnx, args);
   for (size_t i = 0; i < results.size(); ++i) b.output(onnx.outputs[i].name, results[i]);
-  return {std::move(b).build(), std::move(pinned), std::move(lowering.deferred)};
+  return {std::move(b).build(), std::move(pinned), std::move(lowering.deferred),
+          std::move(lowering.of_sizes)};
 }
 
 std::vector<OpDef> opaque_ops() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "ir/graph.h"
@@ -18,6 +19,12 @@ namespace emend {
 struct LowerOptions {
   // Values of inputs by name; one is pinned when a shape depends on it.
   std::map<std::string, Tensor> input_values;
+  // Nodes, by the names of their first results, that stay `onnx` nodes although they could be
+  // lowered. Their types are known all the same, and their values where those follow from sizes.
+  std::set<std::string> kept;
+  // The same for nodes whose operands all follow from sizes: what they make (a range as long as a
+  // dimension) is data that differs from size to size, not a constant.
+  std::set<std::string> kept_of_sizes;
 };
 
 struct Lowered {
@@ -26,6 +33,9 @@ struct Lowered {
       pinned;  // inputs whose values became part of the program
   // Nodes that stay ONNX nodes, with the reason: "NonZero_3 (NonZero): ...".
   std::vector<std::string> deferred;
+  // Results that follow from sizes alone (Shape, and what is computed from it and constants), by
+  // the name of the node's first result; nullopt where one is too large to be computed here.
+  std::map<std::string, std::vector<std::optional<Tensor>>> of_sizes;
 };
 
 Lowered lower_onnx(const Graph& onnx, const LowerOptions& options = {});

@@ -20,8 +20,9 @@ struct Resize {
   std::string mode = "nearest", coordinates = "half_pixel", nearest_mode = "round_prefer_floor";
   double cubic_coeff_a = -0.75, extrapolation_value = 0;
   bool exclude_outside = false, antialias = false;
+  bool by_scales = false;  // the scales were given, and the sizes follow: so at any other size
   EMEND_FIELDS(sizes, scales, roi, mode, coordinates, nearest_mode, cubic_coeff_a,
-               extrapolation_value, exclude_outside, antialias)
+               extrapolation_value, exclude_outside, antialias, by_scales)
 };
 
 // Where output position x of dimension d stands in the input, by the formula of the transformation.
@@ -233,12 +234,17 @@ int64_t size_of(double size) {
   return static_cast<int64_t>(size);
 }
 
+int64_t scaled(int64_t extent, double scale) {
+  return size_of(std::floor(static_cast<float>(extent) * static_cast<float>(scale)));
+}
+
 // Sizes and scales of all dimensions from those of the named axes. False where rounding makes
 // sizes that do not follow from either alone.
 bool set_sizes(Resize& a, const Dims& from, const Dims& axes, const std::vector<double>& scales,
                const std::vector<double>& sizes, const std::string& policy) {
   a.sizes = from;
   a.scales.assign(from.size(), 1.0);
+  a.by_scales = !scales.empty();
   if ((scales.empty() ? sizes.size() : scales.size()) != axes.size())
     throw Error("Resize: needs one scale or size per axis");
   std::vector<double> wanted;
@@ -250,10 +256,9 @@ bool set_sizes(Resize& a, const Dims& from, const Dims& axes, const std::vector<
   bool plain = true;
   for (size_t i = 0; i < axes.size(); ++i) {
     auto d = static_cast<size_t>(axes[i]);
-    auto extent = static_cast<float>(from[d]);
     if (!scales.empty()) {
       a.scales[d] = scales[i];
-      a.sizes[d] = size_of(std::floor(extent * static_cast<float>(scales[i])));
+      a.sizes[d] = scaled(from[d], scales[i]);
     } else if (policy == "stretch") {
       a.scales[d] = wanted[i];
       a.sizes[d] = size_of(sizes[i]);
@@ -324,10 +329,13 @@ std::vector<NodeId> resize_raise(OnnxWriter& w) {
       (a.antialias && w.opset < 18) || (a.coordinates == "half_pixel_symmetric" && w.opset < 19);
   bool older = a.coordinates == "tf_half_pixel_for_nn" && w.opset >= 13;
   if (newer || older) return {};
-  bool by_sizes = true;
-  for (size_t d = 0; d < a.sizes.size(); ++d)
-    by_sizes &=
-        a.scales[d] * static_cast<double>(w.types[0].shape[d]) == static_cast<double>(a.sizes[d]);
+  bool by_sizes = true, by_scales = a.by_scales;
+  for (size_t d = 0; d < a.sizes.size(); ++d) {
+    const int64_t from = w.types[0].shape[d];
+    by_sizes &= a.scales[d] * static_cast<double>(from) == static_cast<double>(a.sizes[d]);
+    by_scales &= scaled(from, a.scales[d]) == a.sizes[d];
+  }
+  if (by_scales) by_sizes = false;
   auto floats = [&](const std::vector<double>& v) {
     return w.b.constant(Tensor::of_reals(DType::f32, {static_cast<int64_t>(v.size())}, v));
   };

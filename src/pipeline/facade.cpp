@@ -9,7 +9,7 @@
 #include "ops/evaluate.h"
 #include "pipeline/compile.h"
 #include "pipeline/memory_limit.h"
-#include "pipeline/optimize.h"
+#include "pipeline/optimize_file.h"
 #include "text/text.h"
 
 namespace emend {
@@ -40,16 +40,24 @@ class Programs {
 
 }  // namespace
 
+// The file that a network came from, if its dimensions are to stay open when it is saved.
+struct Origin {
+  std::shared_ptr<const OnnxFile> file;
+  ImportOptions import;
+  int level = 0;  // at which it was optimized since
+};
+
 struct Network::Impl {
-  explicit Impl(Model m) : model(std::move(m)) {}
+  Impl(Model m, Origin o) : model(std::move(m)), origin(std::move(o)) {}
   Model model;
+  Origin origin;
   mutable Programs programs;
 };
 
 namespace {
 
-Network network_of(Model model) {
-  return Network(std::make_shared<const Network::Impl>(std::move(model)));
+Network network_of(Model model, Origin origin) {
+  return Network(std::make_shared<const Network::Impl>(std::move(model), std::move(origin)));
 }
 
 template <class T>
@@ -113,17 +121,21 @@ Network load(const std::string& path, const LoadOptions& options) {
   ImportOptions import;
   import.shapes = options.shapes;
   import.symbols = options.symbols;
-  return network_of(import_onnx(path, import));
+  auto file = std::make_shared<const OnnxFile>(path);
+  Model model = file->import(import);
+  return network_of(std::move(model), {std::move(file), std::move(import)});
 }
 
 Network optimize(const Network& network) {
   OptimizeReport report;
   OptimizeOptions how;
   how.keeping.folder = default_search_folder();
+  Origin origin = network.impl().origin;
+  origin.level = how.level;
   Model better = optimize(network.impl().model, how, &report);
   if (report.checked.kind == Checked::Kind::failed)
     throw Error(str("the optimized model differs from what came in: ", report.checked.reason));
-  return network_of(std::move(better));
+  return network_of(std::move(better), std::move(origin));
 }
 
 namespace {
@@ -206,7 +218,18 @@ std::map<std::string, Array> run(const Network& network, const std::map<std::str
 }
 
 void save(const Network& network, const std::string& path) {
-  export_onnx(network.impl().model, path);
+  const auto& [model, origin, programs] = network.impl();
+  if (origin.file->open_dimensions(origin.import).empty()) {
+    export_onnx(model, path);
+    return;
+  }
+  OptimizeOptions how{.level = origin.level};
+  how.keeping.folder = default_search_folder();
+  OptimizedFile result = optimize_file(*origin.file, origin.import, how);
+  if (result.report.checked.kind == Checked::Kind::failed)
+    throw Error(
+        str("the optimized model differs from what came in: ", result.report.checked.reason));
+  write_onnx(result.exported, result.given.info, path);
 }
 
 }  // namespace emend

@@ -36,6 +36,9 @@ struct OptimizeOptions {
   std::optional<Target> target;          // whose prices decide; none: this machine's
   // With it, what is measured there decides, and the result is the input where nothing is faster.
   std::shared_ptr<OtherRuntime> runtime;
+  // The result is for any runtime: what the search found is kept for our own kernels (`keeping`),
+  // and handed over only where it is less work for everyone's (less_work.h).
+  bool for_everyone = false;
   Keeping keeping = {};  // of what the search found
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
@@ -72,6 +75,8 @@ struct OptimizeReport {
   Checked checked;
   std::optional<RuntimeReport> elsewhere;  // in another runtime, where that decides
   std::vector<std::string> faults;         // bugs of ours that cost a search, or part of it
+  // The search found nothing, or nothing that is less work for everyone: the result is cleaned.
+  bool kept_cleaned = false;
 };
 
 // What optimize says of its result before it is handed over.

@@ -2,6 +2,7 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 
 
@@ -74,3 +75,52 @@ def test_the_same_command_writes_the_same_bytes(emend, model, tmp_path):
         emend("optimize", model, tmp_path / f"{name}1", "-O1", "--threads", 1 + (name == "b"))  # the search asks what so many threads take
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert (tmp_path / "a1").read_bytes() == (tmp_path / "b1").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def open_model(tmp_path_factory):
+    """Rows of any number, summed in groups of four: there is no such program for every size."""
+    path = tmp_path_factory.mktemp("open") / "open.onnx"
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "groups"], ["g"]),
+        onnx.helper.make_node("ReduceSum", ["g", "one"], ["s"], keepdims=0),
+        onnx.helper.make_node("Add", ["s", "zero"], ["y"]),
+    ]
+    numbers = lambda name, values: onnx.numpy_helper.from_array(np.array(values), name)
+    constants = [numbers("groups", [-1, 4]), numbers("one", [1]), numbers("zero", np.float32([0]))]
+    value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    graph = onnx.helper.make_graph(nodes, "open", [value("x", ["rows"])], [value("y", ["groups_of_rows"])], constants)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def dimensions(path):
+    return [d.dim_param or d.dim_value for d in onnx.load(path).graph.input[0].type.tensor_type.shape.dim]
+
+
+def test_a_dimension_is_fixed_only_when_asked(emend, open_model, tmp_path):
+    out = tmp_path / "out.onnx"
+    for level in ["-O0", "-O1", "-O2"]:
+        emend("optimize", open_model, out, level, "--json", tmp_path / "facts.json")
+        assert dimensions(out) == ["rows"]
+        assert json.loads((tmp_path / "facts.json").read_text())["fixed_dimensions"] == {}
+    emend("optimize", open_model, out, "--shape", "rows=8")
+    assert dimensions(out) == [8]
+
+
+def test_level_0_is_the_file_itself(emend, open_model, tmp_path):
+    emend("optimize", open_model, tmp_path / "out.onnx", "-O0")
+    assert (tmp_path / "out.onnx").read_bytes() == open_model.read_bytes()
+
+
+def test_what_is_written_for_everyone_does_no_more_of_anything(emend, tmp_path):
+    """PET's mosaics pay with our kernels; elsewhere their pads and slices cost more than they save."""
+    model = tmp_path / "model.onnx"
+    emend("zoo", "csrnet_pet", model)
+    emend("optimize", model, tmp_path / "cleaned.onnx", "-O1")
+    emend("optimize", model, tmp_path / "any.onnx", "--json", tmp_path / "any.json")
+    emend("optimize", model, tmp_path / "cpu.onnx", "--target", "cpu", "--json", tmp_path / "cpu.json")
+    facts = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("any", "cpu")}
+    assert facts["cpu"]["nodes_after"] > facts["any"]["nodes_after"]
+    assert facts["cpu"]["cost_after"] < facts["cpu"]["cost_before"]
+    assert (tmp_path / "any.onnx").read_bytes() == (tmp_path / "cleaned.onnx").read_bytes()

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "export/onnx.h"
+#include "ops/build.h"
 #include "ops/evaluate.h"
 #include "support/onnx_models.h"
 #include "support/onnx_samples.h"
@@ -10,10 +13,15 @@ namespace {
 
 using onnx::float_tensor;
 
-AtSizes at_sizes(const OnnxFile& file) {
-  return [&file](const std::map<std::string, int64_t>& sizes) {
-    return file.import({.symbols = sizes}).graph;
-  };
+// The file as it is, written for every size from programs at these.
+std::variant<Exported, NotGeneral> written_from(const OnnxFile& file,
+                                                const std::vector<SymbolSizes>& sizes) {
+  Model model = file.import({.symbols = sizes[0]});
+  model.info.defaulted = sizes[0];
+  std::vector<AtSizes> others;
+  for (size_t k = 1; k < sizes.size(); ++k)
+    others.push_back({sizes[k], file.import({.symbols = sizes[k]}).graph});
+  return export_for_all_sizes(model, others);
 }
 
 const onnx::Shape& shape_of(const onnx::ValueInfo& v) {
@@ -114,19 +122,13 @@ TEST(Export, ASymbolStaysWhereTheFileHoldsForEverySize) {
                  {value_info("y", {"N", "flat"})});
   wire.graph.initializer = {int_tensor("zero", {0}), int_tensor("rest", {-1})};
   OnnxFile file = onnx_file(wire);
-  Exported out = export_onnx(file.import(), {.at_sizes = at_sizes(file)});
-  EXPECT_TRUE(out.notes.empty()) << out.notes[0];
+  Exported out = std::get<Exported>(
+      written_from(file, {{{"N", 5}, {"S", 7}}, {{"N", 11}, {"S", 6}}, {{"N", 8}, {"S", 17}}}));
   EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[0]).dim[0].value), "N");
   EXPECT_EQ(std::get<int64_t>(shape_of(out.file.graph.input[0]).dim[1].value), 4);
   EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[0]).dim[2].value), "S");
   EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.output[0]).dim[1].value), "flat");
-  // Without other sizes to compare with, nothing is promised.
-  out = export_onnx(file.import());
-  EXPECT_EQ(out.notes.size(), 2u);
-  EXPECT_EQ(std::get<int64_t>(shape_of(out.file.graph.input[0]).dim[0].value), 1);
-
   // What was written is right at a size that was never tried.
-  out = export_onnx(file.import(), {.at_sizes = at_sizes(file)});
   ImportOptions odd{.symbols = {{"N", 3}, {"S", 2}}};
   Model original = file.import(odd), written = onnx_file(out.file).import(odd);
   std::vector<double> values(24);
@@ -135,8 +137,7 @@ TEST(Export, ASymbolStaysWhereTheFileHoldsForEverySize) {
   EXPECT_EQ(evaluate(original.graph, x), evaluate(written.graph, x));
 }
 
-TEST(Export, ASymbolThatTheProgramDependsOnBecomesANumber) {
-  // The size itself is computed with.
+TEST(Export, ANumberThatIsComputedWithIsComputedFromTheShape) {
   onnx::Attribute to = onnx::int_attribute("to", 1);
   onnx::Model wire =
       onnx_model({value_info("x", {"N", "M"})},
@@ -145,14 +146,27 @@ TEST(Export, ASymbolThatTheProgramDependsOnBecomesANumber) {
                  {value_info("y", {"N", "M"})});
   wire.graph.initializer = {int_tensor("zero", {0})};
   OnnxFile file = onnx_file(wire);
-  Model m = file.import();
-  Exported out = export_onnx(m, {.at_sizes = at_sizes(file)});
-  const auto& dims = shape_of(out.file.graph.input[0]).dim;
-  // Shape became a constant that holds N and M: both are numbers now, and that is said.
-  EXPECT_EQ(std::get<int64_t>(dims[0].value), 1);
-  ASSERT_EQ(out.notes.size(), 2u);
-  EXPECT_NE(out.notes[0].find("dimension M is written as 1"), std::string::npos) << out.notes[0];
-  EXPECT_NE(out.notes[1].find("dimension N is written as 1"), std::string::npos) << out.notes[1];
+  Exported out = std::get<Exported>(
+      written_from(file, {{{"N", 5}, {"M", 7}}, {{"N", 11}, {"M", 6}}, {{"N", 8}, {"M", 17}}}));
+  EXPECT_EQ(std::get<std::string>(shape_of(out.file.graph.input[0]).dim[0].value), "N");
+  Model odd = onnx_file(out.file).import({.symbols = {{"N", 3}, {"M", 1}}});
+  std::vector<Value> x = {Tensor::of_reals(DType::f32, {3, 1}, std::vector<double>{1, 2, 3})};
+  EXPECT_EQ(evaluate(odd.graph, x)[0].tensor.reals(), (std::vector<double>{3, 6, 9}));
+}
+
+TEST(Export, WhatIsNotOneProgramForEverySizeIsNamed) {
+  auto at = [](int64_t size, const char* op) {
+    GraphBuilder b;
+    b.set_origin("here");
+    b.output("y", b.op(op, {b.input("x", Type::tensor(DType::f32, {size}))}));
+    return AtSizes{{{"N", size}}, std::move(b).build()};
+  };
+  auto out = export_for_all_sizes({at(5, "relu").program, {.defaulted = {{"N", 5}}}},
+                                  {at(7, "relu"), at(11, "neg")});
+  ASSERT_TRUE(std::holds_alternative<NotGeneral>(out));
+  const auto& why = std::get<NotGeneral>(out);
+  EXPECT_NE(why.reason.find("another size"), std::string::npos) << why.reason;
+  EXPECT_EQ(why.nodes.at(0), "here");
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // emend optimize IN OUT: reads a model, improves it, compares, writes it, and says what changed.
-#include "pipeline/optimize.h"
-
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
@@ -12,11 +9,12 @@
 #include <optional>
 
 #include "base/atomic_file.h"
-#include "export/onnx.h"
+#include "base/mapped_file.h"
 #include "how.h"
 #include "interruption.h"
 #include "onnx/read.h"
 #include "pipeline/compile.h"
+#include "pipeline/optimize_file.h"
 #include "text/text.h"
 #include "verb.h"
 
@@ -28,7 +26,7 @@ struct Options {
   std::vector<std::string> shapes;
   HowOptions how;
   int64_t target_opset = 0;
-  std::string dump_dir, target = "cpu";
+  std::string dump_dir, target = "any";
   bool strict = false;
 };
 
@@ -96,8 +94,8 @@ void print_search(const ImproveReport& r) {
   for (const auto& [rule, times] : steps)
     std::cout << "  " << std::left << std::setw(34) << rule << std::right << std::setw(10) << times
               << '\n';
-  std::cout << "price of one run, estimated: " << 1e3 * r.before_s << " ms before, "
-            << 1e3 * r.after_s << " ms after\n";
+  std::cout << "price of one run with our own kernels, estimated: " << 1e3 * r.before_s
+            << " ms before, " << 1e3 * r.after_s << " ms after\n";
 }
 
 void print_elsewhere(const RuntimeReport& there) {
@@ -126,6 +124,11 @@ void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& 
               << f.times << '\n';
   if (report.simplified.fired.empty()) std::cout << "  none\n";
   if (report.improved) print_search(*report.improved);
+  if (report.improved && report.improved->after_s < report.improved->before_s &&
+      report.kept_cleaned)
+    std::cout
+        << "what the search found pays with our own kernels and is kept for them: the file is "
+           "written without it (--target cpu writes it)\n";
   if (report.elsewhere) print_elsewhere(*report.elsewhere);
   std::cout << "checked against the input: " << printable(report.checked.reason) << '\n';
 }
@@ -229,11 +232,6 @@ Json facts_of(const Options& o, int level, const Sizes& before, const Sizes& aft
   return j;
 }
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 // The text of the program after each stage, in numbered files.
 class Dumps {
  public:
@@ -254,24 +252,6 @@ class Dumps {
   int next_ = 1;
 };
 
-// How the program looks at other sizes decides which dimensions stay symbolic. Cleaning that was
-// interrupted gives every size as many rounds as the model's own had; a search that was is not made
-// again for them.
-AtSizes optimized_at_sizes(const OnnxFile& source, const ImportOptions& import, OptimizeOptions how,
-                           const OptimizeReport& report) {
-  if (report.simplified.stop_reason == "interrupted") how.rounds = report.simplified.rounds;
-  if (report.elsewhere && report.elsewhere->kept_input) how.level = 0;
-  if (how.monitor.stop_requested()) how.level = std::min(how.level, 1);
-  how.monitor = {};
-  how.dump = nullptr;
-  how.warn = nullptr;
-  return [&source, import, how](const std::map<std::string, int64_t>& sizes) {
-    ImportOptions other = import;
-    for (const auto& [symbol, size] : sizes) other.symbols[symbol] = size;
-    return optimized(source.import(other).graph, how);
-  };
-}
-
 std::shared_ptr<OtherRuntime> runtime_of(const Options& o, const ModelInfo& info,
                                          const Globals& globals, const Monitor& monitor) {
   OtherRuntimeOptions there{.name = o.target,
@@ -286,36 +266,14 @@ std::shared_ptr<OtherRuntime> runtime_of(const Options& o, const ModelInfo& info
   return std::make_shared<OtherRuntime>(std::move(there));
 }
 
-// What is written, and how it came to be.
-struct Result {
-  Model model;
-  OptimizeReport report;
-  ExportOptions writing;
-  int level;
-};
-
-Result result_of(const OnnxFile& source, const ImportOptions& import, const Model& model,
-                 const OptimizeOptions& how, int64_t target_opset) {
-  Result r{.level = how.level};
-  r.model = optimize(model, how, &r.report);
-  r.writing = {.target_opset = target_opset,
-               .at_sizes = optimized_at_sizes(source, import, how, r.report)};
-  return r;
-}
-
-// A search finds what is best at one size: where that costs the file a dimension that it would keep
-// open without, and nobody asked for the search, it is left out.
-std::optional<Result> for_more_sizes(const Result& searched, const OnnxFile& source,
-                                     const ImportOptions& import, const Model& model,
-                                     OptimizeOptions how) {
-  if (model.info.specialised.empty() || !searched.report.improved) return std::nullopt;
-  size_t lost = export_onnx(searched.model, searched.writing).notes.size();
-  if (lost == 0) return std::nullopt;
-  how.level = 1;
-  how.dump = nullptr;
-  Result cleaned = result_of(source, import, model, how, searched.writing.target_opset);
-  if (export_onnx(cleaned.model, cleaned.writing).notes.size() >= lost) return std::nullopt;
-  return cleaned;
+// What was not changed is the same file, byte by byte, unless other files belong to it.
+void write_file(const OptimizedFile& result, const Options& o) {
+  if (!result.as_given || result.given.info.external_data)
+    return write_onnx(result.exported, result.given.info, o.out);
+  SharedBytes bytes = map_file(o.in).value_or_throw();
+  AtomicFile file(o.out);
+  file.write(bytes.view());
+  file.commit();
 }
 
 int run(const Options& o, const Globals& globals) {
@@ -327,36 +285,33 @@ int run(const Options& o, const Globals& globals) {
   how.monitor = globals.monitor.stopped_by(interruption.flag());
   how.dump = [&](std::string_view stage, const Graph& g) { dumps.write(stage, g); };
   globals.monitor.tell({"import"});
-  auto start = std::chrono::steady_clock::now();
   OnnxFile source(o.in);
-  Model model = source.import(import);
-  double import_ms = milliseconds_since(start);
-  dumps.write("import", model.graph);
-  for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
-  if (o.target != "cpu") how.runtime = runtime_of(o, model.info, globals, how.monitor);
-  Result result = result_of(source, import, model, how, o.target_opset);
-  if (!o.how.level) {
-    if (auto open = for_more_sizes(result, source, import, model, how)) {
-      result = std::move(*open);
-      globals.say("the search was left out: its result would fix a dimension (-O2 takes it)");
-    }
-  }
-  auto& [better, report, writing, level] = result;
-  report.phases_ms.insert(report.phases_ms.begin(), {"import", import_ms});
+  how.for_everyone = o.target == "any";
+  if (o.target == "onnxruntime" || o.target == "openvino")
+    how.runtime = runtime_of(o, source.import(import).info, globals, how.monitor);
+  OptimizedFile result = optimize_file(source, import, how, {.target_opset = o.target_opset});
+  auto& [model, better, report, exported, level, as_given, notes, fixed] = result;
   bool wrong = report.checked.kind == Checked::Kind::failed;
   globals.monitor.tell({"export"});
-  start = std::chrono::steady_clock::now();
-  Exported exported =
-      o.out.empty() || wrong ? export_onnx(better, writing) : export_onnx(better, o.out, writing);
-  report.phases_ms.emplace_back("export", milliseconds_since(start));
+  if (!o.out.empty() && !wrong) write_file(result, o);
   dumps.write("export", exported.graph);
   globals.finish_progress();
+  for (const auto& note : model.info.specialised) globals.say("specialised: " + note);
   for (const auto& note : exported.notes) globals.say(note);
+  for (const auto& note : notes) globals.say(note);
 
   onnx::Model file = onnx::read_model(o.in, onnx::External::kLeave);
   Sizes before = sizes_of(file, model.graph), after = sizes_of(exported.file, better.graph);
-  globals.report(facts_of(o, level, before, after, report));
-  if (globals.json != "-") print_table(before, after, report);
+  Json facts = facts_of(o, level, before, after, report);
+  facts["fixed_dimensions"] = Json::object();
+  for (const auto& [symbol, size] : fixed) facts["fixed_dimensions"][symbol] = size;
+  globals.report(facts);
+  if (globals.json != "-") {
+    print_table(before, after, report);
+    for (const auto& [symbol, size] : fixed)
+      std::cout << "dimension " << printable(symbol) << " is fixed: the file takes " << size
+                << " only\n";
+  }
   if (wrong) {
     globals.say("FAILED: the result differs from the input; nothing was written");
     return kDifferent;
@@ -365,6 +320,7 @@ int run(const Options& o, const Globals& globals) {
     globals.say("interrupted: this is the best result so far");
     return kInterrupted;
   }
+  if (!fixed.empty()) return kDimensionsFixed;
   const auto& search = report.improved;
   bool gained = after.nodes < before.nodes || after.parameter_bytes < before.parameter_bytes ||
                 (search && search->after_s < search->before_s);
@@ -384,9 +340,10 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   c->add_option("OUT", o->out, "where to write the result");
   add_how_options(*c, o->how);
   c->add_option("--target", o->target,
-                "whose kernels price the result: cpu (ours), or onnxruntime or openvino, measured "
-                "there by a helper process: the file is faster there, or the input")
-      ->check(CLI::IsMember({"cpu", "onnxruntime", "openvino"}))
+                "for whom the file is written: any runtime (cleaned, and what is less work for "
+                "everyone), cpu (what pays with our own kernels), or onnxruntime or openvino, "
+                "measured there by a helper process: the file is faster there, or the input")
+      ->check(CLI::IsMember({"any", "cpu", "onnxruntime", "openvino"}))
       ->capture_default_str();
   c->add_option("--target-opset", o->target_opset, "write this version of the ONNX operators");
   c->add_option("--dump-dir", o->dump_dir, "write the program after each stage here, as text")

@@ -26,6 +26,7 @@ enum ExitCode : int {
   kGateFailed = 5,
   kNothingGained = 6,
   kUnknown = 7,  // verify could not decide
+  kDimensionsFixed = 8,
   kInterrupted = 130,
 };
 

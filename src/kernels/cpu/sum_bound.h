@@ -16,7 +16,7 @@
 // besides; then nothing in between overflows, and what underflows is no part of it. Blocks of zeros
 // are right in any case. Rounding errors count as independent; what they may add up to where they
 // are not is what a plain sum of as many terms may lose, which the promise (docs/ir.md) adds.
-// Why, and what it costs: docs/decisions/0041.
+// Why, and what it costs: docs/decisions/0038.
 #pragma once
 
 #include <cstdint>
