@@ -62,14 +62,27 @@ double checked_accuracy(const CompileFlowOptions& options) {
   return options.accuracy > 0 ? options.accuracy : kPlainSums;
 }
 
-// On random inputs; on those that are there where random ones do not serve, because they cannot be
-// drawn or the program refuses them.
+// On random inputs, smaller or larger ones where some kernel overflows on them; on those that are
+// there where random ones do not serve, because they cannot be drawn or the program refuses them.
 KernelChecks check_somehow(const Graph& g, const CpuProgram& compiled,
                            const CompileFlowOptions& options) {
+  constexpr double kScales[] = {1, 0x1p-8, 0x1p-16, 0x1p8};
   try {
-    auto checks =
-        check_kernels(g, compiled, random_inputs(g, options.seed), checked_accuracy(options));
-    if (checks.unchecked.empty() || options.inputs.empty()) return checks;
+    std::optional<KernelChecks> checks;
+    for (double scale : kScales) {
+      if (checks && checks->unchecked.empty()) break;
+      auto more = check_kernels(g, compiled, random_inputs(g, options.seed, scale),
+                                checked_accuracy(options));
+      if (checks) {
+        more.checked += checks->checked;
+        for (const KernelFault& f : checks->faults) {
+          bool again = std::ranges::count(more.faults, f.step, &KernelFault::step) > 0;
+          if (!again) more.faults.push_back(f);
+        }
+      }
+      checks = std::move(more);
+    }
+    if (checks->unchecked.empty() || options.inputs.empty()) return std::move(*checks);
   } catch (const Error&) {
     if (options.inputs.empty()) throw;
   }

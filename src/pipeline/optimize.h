@@ -15,6 +15,7 @@
 #include "pipeline/improve.h"
 #include "pipeline/kept_searches.h"
 #include "pipeline/other_runtime.h"
+#include "pipeline/result_check.h"
 #include "simplify/simplify.h"
 
 namespace emend {
@@ -47,16 +48,6 @@ struct OptimizeOptions {
   std::function<void(const std::string& fault)> warn = nullptr;
   // Sees the program after each stage.
   std::function<void(std::string_view stage, const Graph&)> dump = nullptr;
-};
-
-// The result, computed in its own dtypes, against the input in double precision, on random inputs.
-// Where the input's own rounding is worse than the accuracy asked for (half precision, or a choice
-// that rounding tips), the result may be as far off, or must agree with the input as it rounds.
-struct Checked {
-  enum class Kind : uint8_t { passed, failed, not_run } kind = Kind::not_run;
-  double max_rel_err = 0;  // relative to the largest value of the output
-  std::string output;      // the worst one
-  std::string reason;      // one sentence
 };
 
 // Seconds of one run of the input and of the result in another runtime.

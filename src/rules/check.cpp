@@ -85,7 +85,8 @@ Verdict compare(const Rule& rule, const Pattern& rhs, const Instance& drawn, Ari
                   .constant = [&](Term t) -> const Tensor* {
                     auto it = input_of.find(NodeId(t.value));
                     return it == input_of.end() ? nullptr : &values[it->second];
-                  }};
+                  },
+                  .unbounded = true};
   std::vector<Type> types;
   for (NodeId root : instance.left) types.push_back(b.type(root));
   Rule twin = rule;

@@ -2,10 +2,12 @@
 #include "rules/functions.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "ops/families.h"
 #include "rules/function_args.h"
+#include "rules/scale.h"
 
 namespace emend {
 namespace {
@@ -405,7 +407,10 @@ uint64_t seen_by_rules(const Tensor& t) {
     Answer answer = find_function(asked)->call(of_it);
     seen = hash_mix(seen, answer ? hash_text(to_text(*answer)) : 0);
   }
-  return seen;
+  const Scale scale = scale_of(t);
+  for (double exponent : {scale.least, scale.most})
+    seen = hash_mix(seen, std::bit_cast<uint64_t>(exponent));
+  return hash_mix(seen, scale.zeros + 2 * scale.negatives);
 }
 
 }  // namespace emend

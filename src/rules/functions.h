@@ -42,7 +42,8 @@ const RuleFunction* find_function(std::string_view name);
 
 // All that rules can find out about the values of a constant, as a number: of two constants of one
 // type and one such number, every pattern and every function here says the same. Weights of
-// millions of elements are not read for it, nor by the functions, beyond what tells.
+// millions of elements are not read for it, nor by the functions, beyond what tells; their scales
+// are.
 uint64_t seen_by_rules(const Tensor& t);
 
 }  // namespace emend

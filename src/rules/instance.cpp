@@ -453,6 +453,10 @@ Result<RightSide> apply(const Rule& rule, const Substitution& s, const TermFacts
       std::equal(roots.begin(), roots.end(), plan->results.begin(), plan->results.end(),
                  [&](const Type& t, RightSide::Ref r) { return type_of(*plan, r, facts) == t; });
   if (!same) return fail("the right side has another type");
+  if (facts.unbounded) return plan;
+  auto before = plan_of(rule.lhs, rule, s, facts, roots[0].dtype);
+  auto kept = keeps_range(before ? *before : RightSide(), *plan, facts);
+  if (!kept) return Failure{kept.error()};
   return plan;
 }
 

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
 #include "ir/graph.h"
 #include "rules/rule.h"
+#include "rules/scale.h"
 
 namespace emend {
 
@@ -34,6 +36,11 @@ struct TermFacts {
   // Can be computed before the program runs: depends on none of its inputs. Constants are; where
   // the function is empty, nothing else is.
   std::function<bool(Term)> weight_only = {};
+  // How large the numbers of such a term are, where that is known (scale.h). Where the function is
+  // empty, constants are looked at.
+  std::function<std::optional<Scale>(Term)> scale = {};
+  // Numbers have no range to leave: those of a field, say.
+  bool unbounded = false;
 };
 
 // Does a bound variable agree? Binds it if it is free. `repetition` is -1 outside of repeated

@@ -116,7 +116,8 @@ TermFacts facts_at(const TensorEGraph& g, const std::vector<ClassId>& classes) {
   auto class_of = [&](Term t) { return g.engine().find(classes[t.value]); };
   return {.type = [=, &g](Term t) -> const Type& { return g.type(class_of(t)); },
           .constant = [=, &g](Term t) { return g.constant(class_of(t)); },
-          .weight_only = [=, &g](Term t) { return g.weight_only(class_of(t)); }};
+          .weight_only = [=, &g](Term t) { return g.weight_only(class_of(t)); },
+          .scale = [=, &g](Term t) { return g.scale(class_of(t)); }};
 }
 
 // One rule at the rows that were found for it.
@@ -263,11 +264,11 @@ class Application {
   // Everything that the answer to a row depends on.
   std::vector<uint32_t> key_of(const Rows& rows, size_t row) const {
     std::vector<uint32_t> key;
-    key.reserve(flat_.atoms.size() + 3 * flat_.slots.size());
+    key.reserve(flat_.atoms.size() + 4 * flat_.slots.size());
     for (ENodeId n : rows.nodes(row)) key.push_back(g_.engine().node(n).attr);
     for (ClassId c : classes_) {
       auto known = g_.known(c);
-      key.insert(key.end(), {known.type, known.constant, known.weight_only});
+      key.insert(key.end(), {known.type, known.constant, known.weight_only, known.scale});
     }
     return key;
   }

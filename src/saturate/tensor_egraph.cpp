@@ -93,7 +93,10 @@ ClassId TensorEGraph::add_constant(const Tensor& value) {
     }
     if (at == constants_.size()) constant_ids_[key].push_back(static_cast<uint32_t>(at));
   }
-  if (at == constants_.size()) constants_.push_back(one);
+  if (at == constants_.size()) {
+    constants_.push_back(one);
+    constant_scales_.push_back(is_float(one.dtype()) ? id_of(scale_of(one)) : -1);
+  }
   return add(kConstantOp, place(at), {}, one.type());
 }
 
@@ -133,13 +136,36 @@ std::vector<ClassId> TensorEGraph::add(const Recipe& recipe, std::span<const Cla
 
 // --- What is known of classes
 
-TensorEGraph::ClassFacts TensorEGraph::facts_of_node(ENodeId n) const {
+int32_t TensorEGraph::id_of(const Scale& scale) {
+  std::vector<int32_t>& alike = scale_ids_[{scale.least, scale.most}];
+  for (int32_t id : alike) {
+    if (scales_[static_cast<size_t>(id)] == scale) return id;
+  }
+  alike.push_back(static_cast<int32_t>(scales_.size()));
+  scales_.push_back(scale);
+  return alike.back();
+}
+
+int32_t TensorEGraph::scale_of_node(const ENode& node, const Type& result) {
+  std::vector<Magnitude> operands;
+  std::vector<Type> types;
+  for (ClassId child : node.children) {
+    auto known = scale(child);
+    operands.push_back(known ? Magnitude::of_constant(*known) : Magnitude::unknown_constant());
+    types.push_back(type(engine_.find(child)));
+  }
+  Made made = made_by(op_def(OpId(size_t{node.op})), attrs_[node.attr], operands, types, result);
+  return made.value.ahead && made.value.known() ? id_of(made.value.parts[0].scale) : -1;
+}
+
+TensorEGraph::ClassFacts TensorEGraph::facts_of_node(ENodeId n) {
   ENode node = engine_.node(n);
   OpId op{size_t{node.op}};
   ClassFacts f;
   if (op == kConstantOp) {
     f.constant = static_cast<int32_t>(attrs_[node.attr].get<int64_t>("index"));
     f.weight_only = true;
+    f.scale = constant_scales_[static_cast<size_t>(f.constant)];
   } else if (op != kInputOp && is_determined(op_def(op), attrs_[node.attr])) {
     f.weight_only = std::ranges::all_of(
         node.children, [&](ClassId c) { return facts_[engine_.find(c).value].weight_only; });
@@ -155,9 +181,12 @@ void TensorEGraph::make(ENodeId n) {
   if (c == n && fresh_ <= n.value) {
     fresh_ = n.value + 1;
     known.type = pending_type_;
-    f = known;
+    if (known.weight_only && known.constant < 0)
+      known.scale = scale_of_node(engine_.node(n), types_[pending_type_]);
+    facts_[c.value] = known;
   } else if (known.weight_only && !f.weight_only) {
     f.weight_only = true;
+    f.scale = known.constant < 0 ? scale_of_node(engine_.node(n), types_[f.type]) : known.scale;
     engine_.touch(c);
   }
   if (f.constant < 0 && f.weight_only && types_[f.type].is_tensor() &&
@@ -169,7 +198,9 @@ void TensorEGraph::merge(ClassId kept, ClassId gone) {
   ClassFacts &a = facts_[kept.value], &b = facts_[gone.value];
   EMEND_ASSERT(a.type == b.type, "classes of different types became one: ", to_text(types_[a.type]),
                " and ", to_text(types_[b.type]));
-  bool news = (a.constant < 0) != (b.constant < 0) || a.weight_only != b.weight_only;
+  bool news = (a.constant < 0) != (b.constant < 0) || a.weight_only != b.weight_only ||
+              (a.scale < 0) != (b.scale < 0);
+  if (a.scale < 0 || (a.constant < 0 && b.constant >= 0)) a.scale = b.scale;
   if (a.constant < 0) a.constant = b.constant;
   a.weight_only |= b.weight_only;
   if (news) engine_.touch(kept);
@@ -177,7 +208,12 @@ void TensorEGraph::merge(ClassId kept, ClassId gone) {
 
 TensorEGraph::Known TensorEGraph::known(ClassId c) const {
   const ClassFacts& f = facts_[engine_.find(c).value];
-  return {f.type, static_cast<uint32_t>(f.constant), f.weight_only};
+  return {f.type, static_cast<uint32_t>(f.constant), f.weight_only, static_cast<uint32_t>(f.scale)};
+}
+
+std::optional<Scale> TensorEGraph::scale(ClassId c) const {
+  int32_t at = facts_[engine_.find(c).value].scale;
+  return at < 0 ? std::nullopt : std::optional(scales_[static_cast<size_t>(at)]);
 }
 
 const Tensor* TensorEGraph::constant(ClassId c) const {

@@ -1,12 +1,14 @@
 // Tensor programs in an e-graph: the generic engine with what is known of every class. All members
 // of a class have one type and one value. Attributes are interned; inputs and constants are nodes
 // without operands. What is known (an analysis in the literature's word): the type, the value where
-// it is a constant, and whether it depends on any input of the program.
+// it is a constant, whether it depends on any input of the program, and if not, how large its
+// numbers are.
 //
 // Nodes of operators without a meaning here (opaque) are never taken for equal ones.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,11 +54,13 @@ class TensorEGraph {
   const Type& type(ClassId c) const { return types_[facts_[c.value].type]; }
   // All that rules may ask about a class: equal numbers, equal answers.
   struct Known {
-    uint32_t type, constant, weight_only;
+    uint32_t type, constant, weight_only, scale;
   };
   Known known(ClassId c) const;
   const Tensor* constant(ClassId c) const;
   bool weight_only(ClassId c) const { return facts_[c.value].weight_only; }
+  // Of what depends on no input, where that is known.
+  std::optional<Scale> scale(ClassId c) const;
   Attrs attrs(uint32_t id) const { return attrs_[id]; }
 
   // The nodes of the program's outputs, as they were given.
@@ -76,10 +80,13 @@ class TensorEGraph {
     uint32_t type = 0;
     int32_t constant = -1;  // in constants_
     bool weight_only = false;
+    int32_t scale = -1;  // in scales_
   };
   uint32_t id_of(Attrs attrs);
   uint32_t id_of(const Type& type);
-  ClassFacts facts_of_node(ENodeId n) const;
+  ClassFacts facts_of_node(ENodeId n);
+  int32_t scale_of_node(const ENode& node, const Type& result);
+  int32_t id_of(const Scale& scale);
   void make(ENodeId n);
   void merge(ClassId kept, ClassId gone);
 
@@ -95,6 +102,9 @@ class TensorEGraph {
   std::vector<Tensor> constants_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> constant_ids_;
   ConstantIndex index_;
+  std::vector<Scale> scales_;
+  std::map<std::pair<double, double>, std::vector<int32_t>> scale_ids_;  // by least and most
+  std::vector<int32_t> constant_scales_;                                 // of constants_
   std::vector<ClassFacts> facts_;                    // by class, what its id says now
   std::unordered_map<uint32_t, std::string> names_;  // of nodes of the program
   uint32_t pending_type_ = 0;                        // of the node that is being added
