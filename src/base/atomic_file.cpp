@@ -112,16 +112,18 @@ void AtomicFile::commit_under(const fs::path& name) {
   beside_.clear();
 }
 
-void AtomicFile::commit() {
+void AtomicFile::commit(const Look& look) {
   seal();
+  if (look && !beside_.empty()) look(beside_);
   commit_under(target_);
 }
 
-void AtomicFile::commit_as_companion_of(const fs::path& main, const WriteMain& write_main) {
+void AtomicFile::commit_as_companion_of(const fs::path& main, const WriteMain& write_main,
+                                        const Look& look) {
   const auto commit_main = [&](const fs::path& companion) {
     AtomicFile file(main);
     write_main(file, companion.filename().string());
-    file.commit();
+    file.commit(look);
   };
   EMEND_ASSERT(!beside_.empty(), "a companion must be an ordinary file");
   seal();

@@ -24,7 +24,10 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  void commit();
+  // Looks at the file, all of it on the disk under a passing name, before it takes the place of
+  // another; what throws leaves the other. Not asked about devices.
+  using Look = std::function<void(const std::filesystem::path& written)>;
+  void commit(const Look& look = nullptr);
 
   // Replaces two files of one folder as one: this (fully written) and `main`, whose content names
   // this one's file and is written by `write_main(file, name)`.
@@ -36,7 +39,8 @@ class AtomicFile {
   // passing name goes. Every state in between is a complete pair. Where the file system has no
   // hard links, we take the first free numbered name instead.
   using WriteMain = std::function<void(AtomicFile& file, const std::string& companion_name)>;
-  void commit_as_companion_of(const std::filesystem::path& main, const WriteMain& write_main);
+  void commit_as_companion_of(const std::filesystem::path& main, const WriteMain& write_main,
+                              const Look& look = nullptr);
 
  private:
   void seal();  // all bytes are on the disk, under the name of `beside_`

@@ -177,11 +177,10 @@ Exported export_onnx(const Model& model, const ExportOptions& options) {
   return std::get<Exported>(export_for_all_sizes(model, {}, options));
 }
 
-void write_onnx(const Exported& exported, const ModelInfo& info,
-                const std::filesystem::path& path) {
-  onnx::WriteOptions write;
-  if (info.external_data) write.placement = onnx::Placement::kBeside;
-  onnx::write_model(exported.file, path, write);
+void write_onnx(const Exported& exported, const ModelInfo& info, const std::filesystem::path& path,
+                onnx::WriteOptions how) {
+  if (info.external_data) how.placement = onnx::Placement::kBeside;
+  onnx::write_model(exported.file, path, how);
 }
 
 Exported export_onnx(const Model& model, const std::filesystem::path& path,

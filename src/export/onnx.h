@@ -10,6 +10,7 @@
 #include "export/generalise.h"
 #include "ir/model.h"
 #include "onnx/schema.h"
+#include "onnx/write.h"
 
 namespace emend {
 
@@ -32,7 +33,8 @@ std::variant<Exported, NotGeneral> export_for_all_sizes(const Model& model,
                                                         std::vector<AtSizes> others,
                                                         const ExportOptions& options = {});
 // Writes the file; weights go beside it where the model had them there, or where they must.
-void write_onnx(const Exported& exported, const ModelInfo& info, const std::filesystem::path& path);
+void write_onnx(const Exported& exported, const ModelInfo& info, const std::filesystem::path& path,
+                onnx::WriteOptions how = {});
 // Both.
 Exported export_onnx(const Model& model, const std::filesystem::path& path,
                      const ExportOptions& options = {});

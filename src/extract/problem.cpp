@@ -67,7 +67,12 @@ void validate(const ExtractionProblem& p) {
   EMEND_ASSERT(p.cost.size() == p.node_count() && p.first_node.back() == p.node_count() &&
                    p.first_child.back() == p.child.size(),
                "arrays of different lengths");
-  for (uint32_t c = 0; c < p.class_count(); ++c) validate_nodes(p, c);
+  double sum = 0;
+  for (uint32_t c = 0; c < p.class_count(); ++c) {
+    validate_nodes(p, c);
+    for (uint32_t n : p.nodes(c)) sum += std::isfinite(p.cost[n]) ? p.cost[n] : 0;
+  }
+  if (!std::isfinite(sum)) throw Error("the costs are so large that their sum is infinite");
   if (p.roots.empty()) throw Error("no root is given: nothing is to be extracted");
   for (uint32_t r : p.roots) {
     if (r >= p.class_count()) throw Error(str("root ", r, " is a class that does not exist"));

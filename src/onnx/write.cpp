@@ -1,5 +1,6 @@
 #include "onnx/write.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <protozero/buffer_string.hpp>
@@ -8,6 +9,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "onnx/external.h"
+#include "onnx/read.h"
 #include "onnx/walk.h"
 
 namespace emend::onnx {
@@ -257,6 +260,39 @@ void check_limit(uint64_t size, uint64_t limit, std::string_view advice) {
                   " inside one file, and readers stop at 2 GiB; ", advice));
 }
 
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code none;
+  return std::filesystem::equivalent(a, b, none);
+}
+
+// Whether a model keeps data in a file. What cannot be read keeps none.
+bool keeps_data_in(const std::filesystem::path& model, const std::filesystem::path& file) {
+  try {
+    const auto locations = external_locations(read_model(model, External::kLeave));
+    return std::ranges::any_of(locations, [&](const std::string& location) {
+      return same_file(model.parent_path() / location, file);
+    });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Where the data of `model` goes: where the old one had it, or where nothing is.
+std::filesystem::path data_file_of(const std::filesystem::path& model,
+                                   const std::vector<std::filesystem::path>& others) {
+  namespace fs = std::filesystem;
+  auto is_free = [&](const fs::path& file) {
+    if (!fs::exists(fs::symlink_status(file))) return true;
+    return keeps_data_in(model, file) && std::ranges::none_of(others, [&](const fs::path& other) {
+             return !same_file(other, model) && keeps_data_in(other, file);
+           });
+  };
+  const std::string name = model.filename().string();
+  fs::path file = model.parent_path() / (name + ".data");
+  for (int i = 1; !is_free(file); ++i) file = model.parent_path() / str(name, ".", i, ".data");
+  return file;
+}
+
 Target into(AtomicFile& file) {
   return [&file](std::span<const std::byte> bytes) { file.write(bytes); };
 }
@@ -278,16 +314,18 @@ void write_model(const Model& model, const std::filesystem::path& path,
           check_limit(size, options.inline_limit, "write the weights to a data file beside it");
           AtomicFile file(path);
           emit(model, into(file));
-          return file.commit();
+          return file.commit(options.look);
         }
-        const std::string data_name = path.filename().string() + ".data";
+        const std::filesystem::path data_path = data_file_of(path, options.others);
+        const std::string data_name = data_path.filename().string();
         check_limit(measure(model, make_stubs(placed, data_name)).size(), options.inline_limit,
                     "even with its initializers in a data file");
-        AtomicFile data(path.parent_path() / data_name);
+        AtomicFile data(data_path);
         write_data(placed, data);
-        data.commit_as_companion_of(path, [&](AtomicFile& file, const std::string& name) {
+        const auto write_main = [&](AtomicFile& file, const std::string& name) {
           emit(model, into(file), make_stubs(placed, name));
-        });
+        };
+        data.commit_as_companion_of(path, write_main, options.look);
       });
 }
 

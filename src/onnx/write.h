@@ -5,14 +5,18 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "onnx/schema.h"
 
 namespace emend::onnx {
 
 // Where the elements of initializers go: into the model file, or beside it into MODEL.onnx.data,
-// each at a multiple of 4096 so that it can be mapped. Small ones always stay in the model.
+// each at a multiple of 4096 so that it can be mapped. Small ones always stay in the model. A file
+// of that name is replaced only if the old MODEL.onnx has its data there: otherwise it belongs to
+// somebody else, and a numbered name is taken.
 enum class Placement {
   kAutomatic,  // beside, when the model would pass inline_limit
   kInline,     // in the model; refused past inline_limit
@@ -24,6 +28,10 @@ struct WriteOptions {
   // Protobuf readers stop at 2 GiB.
   uint64_t inline_limit = (uint64_t{1} << 31) - (uint64_t{1} << 20);
   uint64_t small = 1024;  // bytes
+  // Models whose data files stay as they are, besides those that nobody is known to need.
+  std::vector<std::filesystem::path> others = {};
+  // See AtomicFile::commit; of the model, with its data beside it.
+  std::function<void(const std::filesystem::path& written)> look = nullptr;
 };
 
 inline constexpr uint64_t kDataAlignment = 4096;

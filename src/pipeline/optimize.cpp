@@ -107,7 +107,9 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
     facts.simplified = {.nodes_before = g.size(), .nodes_after = g.size()};
     return g;
   }
-  if (options.level > 1 && !is_enabled("search", options.enable, options.disable)) {
+  // What nothing comes of has nothing to be searched for.
+  if (options.level > 1 &&
+      (g.outputs.empty() || !is_enabled("search", options.enable, options.disable))) {
     OptimizeOptions cleaning_only = options;
     cleaning_only.level = 1;
     return optimized(g, cleaning_only, report);

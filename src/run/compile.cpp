@@ -99,6 +99,8 @@ int run_program(const std::vector<std::string>& command, const fs::path& log) {
 }
 
 std::string read_text(const fs::path& p) {
+  std::error_code none;
+  if (!fs::is_regular_file(p, none)) return {};  // a folder opens like a file, and cannot be read
   std::ifstream in(p, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }

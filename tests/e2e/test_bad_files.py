@@ -106,3 +106,14 @@ def test_a_good_reference_is_read(emend, tmp_path):
     path = tmp_path / "good.onnx"
     path.write_bytes(external("data.bin", 8, 24).SerializeToString())
     assert "add" in emend("inspect", path)
+
+
+def test_what_turns_or_breaks_lines_is_not_printed(emend, tmp_path):
+    """Names that would show the rest of a line in another order, or end it."""
+    import onnx
+
+    turned = "a\u202eb\u2028c\u200fd\u2066e\u061cf"
+    onnx.save(model([node("Relu", [turned])], inputs=[value(turned)]), tmp_path / "turned.onnx")
+    done = emend.run("inspect", tmp_path / "turned.onnx")
+    assert done.returncode == 0 and "a\\u202eb\\u2028c\\u200fd\\u2066e\\u061cf" in done.stdout
+    assert not any(c in done.stdout for c in "\u202e\u2028\u200f\u2066\u061c")

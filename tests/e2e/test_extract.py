@@ -155,3 +155,11 @@ def test_bad_options_are_usage_errors(emend, tmp_path):
     assert emend.run("extract", tmp_path / "x.json", "--method", "best").returncode == 2
     assert emend.run("extract").returncode == 2
     assert emend.run("extract", tmp_path / "none.json").returncode == 3
+
+
+def test_costs_whose_sum_is_infinite_are_refused(emend, tmp_path):
+    graph = tmp_path / "dear.json"
+    node = lambda eclass, *children: {"op": "x", "children": list(children), "eclass": eclass, "cost": 1e308}
+    graph.write_text(json.dumps({"nodes": {"a": node("0"), "b": node("1", "a")}, "root_eclasses": ["1"]}))
+    done = emend.run("extract", graph)
+    assert done.returncode == 3 and "dear.json: the costs are so large" in done.stderr

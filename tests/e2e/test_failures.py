@@ -374,3 +374,13 @@ def test_what_no_kernel_computes_is_named(machine, tmp_path):
     facts = json.loads((tmp_path / "facts.json").read_text())
     assert done.returncode == 0 and len(facts["on_host"]) == 1 and facts["faults"] == [], (facts, done.stderr)
     assert facts["on_host"][0] in done.stderr and "1 of 2 steps run on the reference" in done.stderr
+
+
+def test_a_folder_in_place_of_a_sum(machine):
+    machine.check()
+    for library in machine.kernels():
+        there = library.with_name(library.name + ".sum")
+        there.unlink()
+        there.mkdir()
+    machine.check()
+    assert machine.leftovers() == []

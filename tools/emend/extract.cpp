@@ -117,6 +117,7 @@ void print(const ExtractionProblem& p, const Options& o, const Answer& a) {
 }
 
 int run(const Options& o, const Globals& globals) {
+  require_apart({{"--out", o.out}, {"--json", globals.json}}, o.file);
   const ExtractionProblem p = read_gym(o.file);
   Interruption interruption;
   const Answer a = answer(p, o, globals, globals.monitor.stopped_by(interruption.flag()));

@@ -19,7 +19,9 @@ void on_interrupt(int signal_number) {
     return;
   }
   constexpr std::string_view kNote =
-      "\nemend: interrupted; finishing with the best result so far (again to abort)\n";
+      "\nemend: interrupted; the best so far is checked against the input, which takes some runs "
+      "of "
+      "the model, and written (again to abort)\n";
   [[maybe_unused]] ssize_t n = write(STDERR_FILENO, kNote.data(), kNote.size());
 }
 

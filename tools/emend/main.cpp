@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,24 @@
 
 namespace emend {
 
+namespace {
+
+// Characters that change how others are shown, or end a line, without being control characters: the
+// directions of writing and the separators of Unicode. 0: none begins here.
+unsigned hidden_at(std::string_view text, size_t i) {
+  auto byte = [&](size_t k) {
+    return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
+  };
+  if (byte(0) == 0xd8 && byte(1) == 0x9c) return 0x61c;
+  if (byte(0) != 0xe2 || (byte(2) & 0xc0) != 0x80) return 0;
+  const unsigned code = 0x2000 + ((byte(1) & 0x3f) << 6) + (byte(2) & 0x3f);
+  const bool hidden = code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+                      (code >= 0x2066 && code <= 0x2069);
+  return hidden ? code : 0;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -24,7 +43,12 @@ std::string printable(std::string_view text) {
     bool second_half = c == 0xc2 && i + 1 < text.size() &&
                        static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
                        static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (c == '\n' || c == '\t') {
+    if (unsigned code = hidden_at(text, i)) {
+      std::array<char, 8> buffer;
+      std::snprintf(buffer.data(), buffer.size(), "\\u%04x", code);
+      out += buffer.data();
+      i += code < 0x800 ? 1 : 2;
+    } else if (c == '\n' || c == '\t') {
       out += c == '\n' ? "\\n" : "\\t";
     } else if (c < 0x20 || c == 0x7f || second_half) {
       if (second_half) c = static_cast<unsigned char>(text[++i]);
@@ -53,6 +77,35 @@ void Globals::say(const std::string& line) const {
   if (quiet) return;
   view->clear();
   std::cerr << printable(line) << '\n';
+}
+
+void require_apart(const std::vector<Written>& written, const std::string& read) {
+  namespace fs = std::filesystem;
+  auto given = [](const std::string& path) { return !path.empty() && path != "-"; };
+  auto same = [](const std::string& a, const std::string& b) {
+    std::error_code none;
+    if (!fs::is_regular_file(a, none) && fs::exists(a, none) && !fs::is_directory(a, none))
+      return false;  // a device takes whatever comes
+    return fs::equivalent(a, b, none) || fs::weakly_canonical(fs::absolute(a), none) ==
+                                             fs::weakly_canonical(fs::absolute(b), none);
+  };
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (!given(written[i].path)) continue;
+    if (written[i].option != "OUT" && same(written[i].path, read))
+      throw UsageError{str(written[i].option, " ", written[i].path, " is the file that is read")};
+    for (size_t k = 0; k < i; ++k) {
+      if (given(written[k].path) && same(written[i].path, written[k].path))
+        throw UsageError{str(written[k].option, " and ", written[i].option, " are one file, ",
+                             written[i].path, ": give them different names")};
+    }
+  }
+}
+
+CLI::Validator a_file_name() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("an empty name is no file") : std::string();
+          },
+          "", "a file name"};
 }
 
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes) {
@@ -182,6 +235,8 @@ int internal_error(const std::vector<std::string>& arguments, const std::string&
 
 int main(int argc, char** argv) {
   using namespace emend;
+  // A limit on the size of files is then like a full disk: writing fails, and says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (const UsageError& e) {

@@ -15,6 +15,7 @@
 #include "onnx/read.h"
 #include "pipeline/compile.h"
 #include "pipeline/optimize_file.h"
+#include "pipeline/read_back.h"
 #include "text/text.h"
 #include "verb.h"
 
@@ -266,10 +267,16 @@ std::shared_ptr<OtherRuntime> runtime_of(const Options& o, const ModelInfo& info
   return std::make_shared<OtherRuntime>(std::move(there));
 }
 
-// What was not changed is the same file, byte by byte, unless other files belong to it.
+// What was not changed is the same file, byte by byte, unless other files belong to it. All else is
+// read again before it takes the place of another; the input's own data stays where it is.
 void write_file(const OptimizedFile& result, const Options& o) {
-  if (!result.as_given || result.given.info.external_data)
-    return write_onnx(result.exported, result.given.info, o.out);
+  if (!result.as_given || result.given.info.external_data) {
+    onnx::WriteOptions how{.others = {o.in}};
+    how.look = [&](const std::filesystem::path& written) {
+      require_written(written, result.exported);
+    };
+    return write_onnx(result.exported, result.given.info, o.out, how);
+  }
   SharedBytes bytes = map_file(o.in).value_or_throw();
   AtomicFile file(o.out);
   file.write(bytes.view());
@@ -277,6 +284,7 @@ void write_file(const OptimizedFile& result, const Options& o) {
 }
 
 int run(const Options& o, const Globals& globals) {
+  require_apart({{"OUT", o.out}, {"--json", globals.json}, {"--dump-dir", o.dump_dir}}, o.in);
   ImportOptions import;
   apply_shapes(o.shapes, import);
   Interruption interruption;
@@ -337,7 +345,7 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   auto o = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("optimize", "improve a model and write it as ONNX");
   c->add_option("IN", o->in, "the model")->required();
-  c->add_option("OUT", o->out, "where to write the result");
+  c->add_option("OUT", o->out, "where to write the result")->check(a_file_name());
   add_how_options(*c, o->how);
   c->add_option("--target", o->target,
                 "for whom the file is written: any runtime (cleaned, and what is less work for "

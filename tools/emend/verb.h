@@ -77,6 +77,15 @@ Verb explain_verb(CLI::App& app, const Globals& globals);
 Verb extract_verb(CLI::App& app, const Globals& globals);
 Verb rules_verb(CLI::App& app, const Globals& globals);
 
+// What several options would write to one place, or over what is read, is a UsageError. The file
+// that is read may be replaced by OUT. Empty paths and - stand for none.
+struct Written {
+  std::string option, path;
+};
+void require_apart(const std::vector<Written>& written, const std::string& read);
+// An empty one is none.
+CLI::Validator a_file_name();
+
 // --shape x:1x3x224x224 (a whole input) or N=8 (a symbolic dimension), any number of times.
 void add_shape_option(CLI::App& command, std::vector<std::string>& shapes);
 void apply_shapes(const std::vector<std::string>& shapes, ImportOptions& options);
