@@ -52,6 +52,7 @@ double added_bytes(const Candidate& c) {
     bytes += bytes_of(packing.type(packing.outputs[0].node)) -
              bytes_of(packing.type(packing.inputs[0].node));
   }
+  for (const auto& norms : c.norms) bytes += norms ? 4 * static_cast<double>(norms->count()) : 0;
   return bytes;
 }
 
