@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "import/open_sizes.h"
 #include "simplify/simplify.h"
 
 namespace emend {
@@ -121,13 +122,13 @@ std::string sizes_text(const std::map<std::string, int64_t>& sizes) {
   return text;
 }
 
-// Sizes of open dimensions to compare at: the default ones, distinct ones, and 1.
-std::vector<std::map<std::string, int64_t>> sizes_to_try(
-    const std::map<std::string, int64_t>& defaulted) {
-  std::vector<std::map<std::string, int64_t>> all = {defaulted, defaulted, defaulted};
-  int64_t next = 2;
-  for (auto& [symbol, size] : all[1]) size = size == 1 ? next++ : size + 32 * next++;
-  for (auto& [symbol, size] : all[2]) size = 1;
+// Sizes of open dimensions to compare at: those that the first model was read at, others that it
+// takes, distinct and above 1, and 1.
+std::vector<SymbolSizes> sizes_to_try(const OnnxFile& file, const ImportOptions& given,
+                                      const SymbolSizes& defaulted) {
+  std::vector<SymbolSizes> all = {defaulted};
+  for (SymbolSizes& sizes : drawn_sizes(file, given, 1)) all.push_back(std::move(sizes));
+  for (auto& [symbol, size] : all.emplace_back(defaulted)) size = 1;
   return all;
 }
 
@@ -144,7 +145,7 @@ void take_worse(Verdict& v, Verdict other, const std::string& sizes) {
 Verdict verify_at_several_sizes(const OnnxFile& a, const OnnxFile& b, const Model& first_a,
                                 const Model& first_b, const ImportOptions& given,
                                 CompareOptions options) {
-  const auto tries = sizes_to_try(first_a.info.defaulted);
+  const auto tries = sizes_to_try(a, given, first_a.info.defaulted);
   options.seconds /= static_cast<double>(tries.size());
   Verdict v;
   std::string held;

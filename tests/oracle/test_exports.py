@@ -7,8 +7,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/expo
 import check
 from spec import EXPORTS
 
-FILES = ["cnn.legacy", "unet_resize.legacy", "convnext.legacy", "swin.legacy", "gpt_cache.legacy", "rope_gqa.legacy", "lstm.legacy", "dlrm.legacy", "whisper.legacy",
-         "detr.legacy", "gpt_cache.dynamo", "convnext.dynamo"]
+# Where others leave fewer nodes, `make exports` says so for each file; these are at or below them.
+FILES = ["cnn.legacy", "unet_resize.legacy", "convnext.legacy", "swin.legacy", "gpt_cache.legacy", "rope_gqa.legacy", "lstm_state.legacy", "dlrm.legacy", "whisper.legacy",
+         "detr.legacy", "rope_gqa.dynamo", "convnext.dynamo"]
 
 
 def test_there_are_enough_of_them():

@@ -60,7 +60,7 @@ def test_one_small_channel_that_is_wrong_does_not_hide_behind_a_large_one(family
 
 
 def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):
-    done = subprocess.run([sys.executable, ROOT / "tests/random_models/soak.py", "--models", "140", "--seconds", "600", "--closed", "--out", tmp_path],
+    done = subprocess.run([sys.executable, ROOT / "tests/random_models/soak.py", "--models", "140", "--seconds", "600", "--out", tmp_path],
                           capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "run interp" in done.stdout and "optimize -O3" in done.stdout
