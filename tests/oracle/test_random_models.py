@@ -7,8 +7,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/random_models"))
-import check, models, operators, shrink
-from compare import Reference
+import checker, models, operators, shrink
+from expected import Reference
 
 
 def test_every_operator_of_onnx_that_we_know_is_drawn_or_said_to_be_left_out():
@@ -33,7 +33,7 @@ def with_outputs(family, changes):
     """How the outputs of some seeds of a family are judged after `changes(value)`, channel by channel."""
     for seed in range(12):
         case = models.model_of(seed, family)
-        expected = case and check.expected_at(Reference(case.model), case.draw("normal", seed))
+        expected = case and checker.expected_at(Reference(case.model), case.draw("normal", seed))
         if expected is None:
             continue
         got = dict(zip(expected.reference.outputs, expected.outputs))
@@ -69,6 +69,6 @@ def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):
 def test_a_finding_shrinks_to_the_node_that_shows_it():
     case = next(c for c in (models.model_of(s, "attention") for s in range(20)) if c)
     assert len(case.model.graph.node) > 8
-    small = shrink.shrink(case, 1, check.plan_of(1), lambda c: any(n.op_type == "Softmax" for n in c.model.graph.node))
+    small = shrink.shrink(case, 1, checker.plan_of(1), lambda c: any(n.op_type == "Softmax" for n in c.model.graph.node))
     assert [n.op_type for n in small.model.graph.node] == ["Softmax"]
     assert len(small.model.graph.output) == 1 and max(d for g in small.inputs for d in g.shape) <= 2

@@ -8,7 +8,7 @@ import argparse, collections, itertools, json, multiprocessing, os, pathlib, shu
 import onnx
 
 import models
-from check import Checker, plan_of
+from checker import Checker, plan_of
 from shrink import shrink
 
 

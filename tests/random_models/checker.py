@@ -5,7 +5,7 @@ import numpy as np
 import onnx
 
 from build import session
-from compare import Expected, Reference
+from expected import Expected, Reference
 from models import REGIMES
 
 PATIENCE = 120  # seconds a command may take
