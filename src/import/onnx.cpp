@@ -141,6 +141,19 @@ Model OnnxFile::import(const ImportOptions& options) const {
   }
 }
 
+std::set<int64_t> OnnxFile::fixed_dimensions() const {
+  std::set<int64_t> sizes;
+  for (const onnx::ValueInfo& input : wire_->graph.input) {
+    auto* tensor = input.type ? std::get_if<onnx::TensorType>(&input.type->value) : nullptr;
+    if (!tensor || !tensor->shape) continue;
+    for (const auto& d : tensor->shape->dim) {
+      auto* size = std::get_if<int64_t>(&d.value);
+      if (size && *size > 1) sizes.insert(*size);
+    }
+  }
+  return sizes;
+}
+
 std::vector<OpenDimension> OnnxFile::open_dimensions(const ImportOptions& options) const {
   return emend::open_dimensions(proper_inputs(*wire_, options), options);
 }

@@ -67,6 +67,8 @@ class OnnxFile {
   Imported import_as_named(const ImportOptions& options) const;
   // Each symbol once, where it stands first.
   std::vector<OpenDimension> open_dimensions(const ImportOptions& options) const;
+  // Sizes above 1 that inputs have, each once.
+  std::set<int64_t> fixed_dimensions() const;
   // The file as it is.
   const onnx::Model& wire() const { return *wire_; }
   uint64_t size() const { return size_; }

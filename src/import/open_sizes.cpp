@@ -23,22 +23,28 @@ constexpr ImageSizes kOdd = {37, 53, 45, 71, 59, 41}, kFours = {36, 52, 44, 68, 
                      kEights = {24, 40, 56, 72, 48, 88}, kSixteens = {48, 80, 112, 64, 96, 144},
                      kThirtyTwos = {96, 160, 64, 224, 128, 192},
                      kLarge = {224, 448, 672, 896, 1120, 1344}, kNone = {};
+using SmallSizes = std::array<int64_t, 12>;
+constexpr SmallSizes kSmall = {5, 7, 11, 6, 13, 9, 17, 8, 19, 12, 23, 10},
+                     kTiny = {3, 2, 5, 4, 7, 6, 3, 5, 2, 7, 4, 6};
 struct Family {
   ImageSizes images;
   int64_t step;
   bool signals;  // the last dimension of inputs of rank 3 is like an image's
+  SmallSizes small = kSmall;
 };
 constexpr Family kFamilies[] = {
-    {kOdd, 1, false},       {kOdd, 1, true},         {kFours, 1, false},
-    {kEights, 1, false},    {kSixteens, 1, false},   {kThirtyTwos, 1, false},
-    {kThirtyTwos, 1, true}, {kNone, 1, false},       {kLarge, 1, false},
-    {kOdd, 4, false},       {kThirtyTwos, 8, false}, {kThirtyTwos, 32, false},
-    {kNone, 64, false}};
+    {kOdd, 1, false},         {kOdd, 1, true},        {kOdd, 1, false, kTiny},
+    {kFours, 1, false},       {kEights, 1, false},    {kSixteens, 1, false},
+    {kThirtyTwos, 1, false},  {kThirtyTwos, 1, true}, {kNone, 1, false},
+    {kLarge, 1, false},       {kOdd, 4, false},       {kThirtyTwos, 8, false},
+    {kThirtyTwos, 32, false}, {kNone, 64, false}};
 
-// One symbol follows from others: they are equal, or it is the sum of two.
+// One symbol follows from others: they are equal, or it is the sum of two. Or it is a number that
+// another input has.
 struct Tie {
   size_t symbol;
   std::vector<size_t> sum_of;
+  int64_t number = 0;
 };
 
 // A dimension whose name is arithmetic over other names ("past + sequence") is computed by it.
@@ -133,10 +139,10 @@ class Drawing {
   std::vector<SymbolSizes> edges(const std::vector<SymbolSizes>& base) {
     std::vector<SymbolSizes> found;
     auto try_these = [&](SymbolSizes sizes) {
+      // A tie that was only a guess shows where sizes are let go.
+      if (!tie_.empty()) try_exactly(sizes, base, found);
       settle(sizes, tie_);
-      bool fresh = std::ranges::find(base, sizes) == base.end() &&
-                   std::ranges::find(found, sizes) == found.end();
-      if (fresh && found.size() < kChecking && imports(sizes)) found.push_back(std::move(sizes));
+      try_exactly(sizes, base, found);
     };
     SymbolSizes ones;
     for (const auto& d : open_) ones[d.symbol] = 1;
@@ -150,6 +156,13 @@ class Drawing {
     }
     for (size_t k = kReasoning + 4; k < kReasoning + 6; ++k) try_these(sizes_of(family_, tie_, k));
     return found;
+  }
+
+  void try_exactly(const SymbolSizes& sizes, const std::vector<SymbolSizes>& base,
+                   std::vector<SymbolSizes>& found) {
+    bool fresh = std::ranges::find(base, sizes) == base.end() &&
+                 std::ranges::find(found, sizes) == found.end();
+    if (fresh && found.size() < kChecking && imports(sizes)) found.push_back(sizes);
   }
 
   std::optional<Imported> import(const SymbolSizes& sizes) const {
@@ -193,6 +206,9 @@ class Drawing {
         }
       }
     }
+    for (size_t a = 0; a < n; ++a) {
+      for (int64_t number : file_.fixed_dimensions()) all.push_back({{a, {}, number}});
+    }
     std::vector<Tie> same_axis;  // each like the first at its axis
     for (size_t a = 1; a < n; ++a) {
       for (size_t b = 0; b < a; ++b) {
@@ -218,15 +234,14 @@ class Drawing {
 
   // The k-th choice: distinct within, and without a pattern from one to the next.
   SymbolSizes sizes_of(const Family& family, const std::vector<Tie>& tie, size_t k) const {
-    static constexpr int64_t kSmall[] = {5, 7, 11, 6, 13, 9, 17, 8, 19, 12, 23, 10};
     static constexpr size_t kStride[] = {1, 5, 7, 11};
     SymbolSizes sizes;
     for (size_t i = 0; i < open_.size(); ++i) {
       const OpenDimension& d = open_[i];
       bool image = !is_integer(d.dtype) &&
                    ((d.rank >= 4 && d.axis >= 2) || (family.signals && d.rank == 3 && d.axis == 2));
-      int64_t around = 1 + static_cast<int64_t>(i / std::size(kSmall));
-      int64_t small = around * kSmall[(i * kStride[k % 4] + 3 * k) % std::size(kSmall)];
+      int64_t around = 1 + static_cast<int64_t>(i / family.small.size());
+      int64_t small = around * family.small[(i * kStride[k % 4] + 3 * k) % family.small.size()];
       int64_t large = family.images[(i + 2 * k + k / 3) % family.images.size()];
       sizes[d.symbol] = image && large > 0 ? large : family.step * small;
     }
@@ -236,7 +251,7 @@ class Drawing {
 
   void settle(SymbolSizes& sizes, const std::vector<Tie>& ties) const {
     for (const Tie& tie : ties) {
-      int64_t sum = 0;
+      int64_t sum = tie.number;
       for (size_t i : tie.sum_of) sum += sizes.at(open_[i].symbol);
       sizes[open_[tie.symbol].symbol] = sum;
     }
