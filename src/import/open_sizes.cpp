@@ -25,7 +25,7 @@ constexpr ImageSizes kOdd = {37, 53, 45, 71, 59, 41}, kFours = {36, 52, 44, 68, 
                      kLarge = {224, 448, 672, 896, 1120, 1344}, kNone = {};
 using SmallSizes = std::array<int64_t, 12>;
 constexpr SmallSizes kSmall = {5, 7, 11, 6, 13, 9, 17, 8, 19, 12, 23, 10},
-                     kTiny = {3, 2, 5, 4, 7, 6, 3, 5, 2, 7, 4, 6};
+                     kTiny = {3, 2, 5, 4, 7, 6, 4, 3, 6, 5, 2, 7};
 struct Family {
   ImageSizes images;
   int64_t step;
@@ -241,7 +241,7 @@ class Drawing {
       bool image = !is_integer(d.dtype) &&
                    ((d.rank >= 4 && d.axis >= 2) || (family.signals && d.rank == 3 && d.axis == 2));
       int64_t around = 1 + static_cast<int64_t>(i / family.small.size());
-      int64_t small = around * family.small[(i * kStride[k % 4] + 3 * k) % family.small.size()];
+      int64_t small = around * family.small[(i * kStride[k % 4] + k) % family.small.size()];
       int64_t large = family.images[(i + 2 * k + k / 3) % family.images.size()];
       sizes[d.symbol] = image && large > 0 ? large : family.step * small;
     }
