@@ -331,7 +331,7 @@ int run(const Options& o, const Globals& globals) {
   if (!fixed.empty()) return kDimensionsFixed;
   const auto& search = report.improved;
   bool gained = after.nodes < before.nodes || after.parameter_bytes < before.parameter_bytes ||
-                (search && search->after_s < search->before_s);
+                (search && !report.kept_cleaned && search->after_s < search->before_s);
   if (o.strict && !gained) {
     globals.say("nothing was gained");
     return kNothingGained;
