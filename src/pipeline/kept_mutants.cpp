@@ -4,7 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "pipeline/kept_searches.h"
+#include "pipeline/kept_files.h"
 
 namespace emend {
 

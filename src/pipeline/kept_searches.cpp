@@ -1,21 +1,14 @@
 #include "pipeline/kept_searches.h"
 
-#include <dlfcn.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <sstream>
-#include <unordered_map>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "ops/fold.h"
 #include "pipeline/kept_mutants.h"
+#include "pipeline/program_text.h"
 #include "rules/functions.h"
 #include "run/compile.h"
 #include "text/text.h"
@@ -24,50 +17,6 @@ namespace emend {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The constants of a program and of the bodies in it; those with the same bytes have one place.
-class Pool {
- public:
-  explicit Pool(const Graph& g) { add(g); }
-
-  const std::vector<Tensor>& constants() const { return constants_; }
-
-  // Constants that are not in the pool yet (masks, say) are in it then.
-  std::string text_of(const Graph& g) {
-    return print(g, {.place = [&](const Tensor& t) { return added(index_.canonical(t)); }});
-  }
-
- private:
-  void add(const Graph& g) {
-    for (const Tensor& t : g.constants) added(index_.canonical(t));
-    for (const Node& n : g.nodes) {
-      for (const auto& [name, value] : n.attrs.entries()) {
-        if (const GraphRef* body = value.as<GraphRef>(); body && *body) add(**body);
-      }
-    }
-  }
-
-  size_t added(const Tensor& one) {
-    if (auto at = place_of(one)) return *at;
-    places_[one.data()].push_back(constants_.size());
-    constants_.push_back(one);
-    return constants_.size() - 1;
-  }
-  std::optional<size_t> place_of(const Tensor& one) const {
-    auto it = places_.find(one.data());
-    if (it == places_.end()) return std::nullopt;
-    for (size_t k : it->second) {
-      const Tensor& t = constants_[k];
-      if (t.dtype() != one.dtype() || t.shape() != one.shape()) continue;
-      if (t.dtype() != DType::string || t.strings() == one.strings()) return k;
-    }
-    return std::nullopt;
-  }
-
-  ConstantIndex index_;
-  std::vector<Tensor> constants_;
-  std::unordered_map<const std::byte*, std::vector<size_t>> places_;
-};
 
 std::string text_of(const ImproveOptions& o) {
   std::ostringstream out;
@@ -204,17 +153,11 @@ ImproveReport report_of(const Json& j) {
   return r;
 }
 
-std::string sum_of(const std::string& head, const std::string& text) {
-  return str(hash_text(text, hash_text(head)));
-}
-
 // Custom rules have no key, nor do some prices.
 bool can_be_kept(const ImproveOptions& o) {
   return o.saturate.rules.empty() && o.mutate.mutations.empty() && !build_text().empty() &&
          o.prices && !o.prices->key.empty();
 }
-
-constexpr std::string_view kPrefix = "search-";
 
 // What a program has beside the weights of the one that was given, as the results of a program; a
 // line between that and the program itself. Many or large ones are not kept.
@@ -240,18 +183,10 @@ Graph program_of(const std::string& text, std::vector<Tensor> pool) {
   return parse_graph(text.substr(between + kBetween.size()), pool);
 }
 
-// The files of ours in the folder, latest first.
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<std::pair<fs::file_time_type, fs::path>> all;
-  std::error_code none;
-  for (fs::directory_iterator it(folder, none), end; !none && it != end; it.increment(none)) {
-    std::string name = it->path().filename().string();
-    if (name.starts_with(kPrefix)) all.emplace_back(it->last_write_time(none), it->path());
-  }
-  std::ranges::sort(all, std::greater<>());
-  std::vector<fs::path> files;
-  for (auto& [time, path] : all) files.push_back(std::move(path));
-  return files;
+std::string key_of(const Graph& given, ConstantPool& pool, const ImproveOptions& options) {
+  std::string text = pool.text_of(given);
+  for (const Tensor& t : pool.constants()) text += str(seen_by_rules(t), "\n");
+  return text + text_of(options) + build_text();
 }
 
 }  // namespace
@@ -260,48 +195,17 @@ fs::path default_search_folder() {
   return cache_folder() / "searches";
 }
 
-// The file that holds this code, and when it was written.
-std::string build_text() {
-  Dl_info here{};
-  struct stat file {};
-  if (!::dladdr(reinterpret_cast<const void*>(&default_search_folder), &here) || !here.dli_fname)
-    return "";
-  // A program that was found in PATH is known by the name that was typed.
-  bool path = std::string_view(here.dli_fname).find('/') != std::string_view::npos;
-  if (::stat(path ? here.dli_fname : "/proc/self/exe", &file) != 0) return "";
-  return str(file.st_size, " ", file.st_mtim.tv_sec, " ", file.st_mtim.tv_nsec);
-}
-
-bool made_private(const fs::path& folder) {
-  std::error_code ignored;
-  fs::create_directories(folder.parent_path(), ignored);
-  ::mkdir(folder.c_str(), 0700);
-  return is_private_folder(folder);
-}
-
-namespace {
-
-std::string name_of(const Graph& given, Pool& pool, const ImproveOptions& options) {
-  std::string text = pool.text_of(given);
-  for (const Tensor& t : pool.constants()) text += str(seen_by_rules(t), "\n");
-  text += text_of(options) + build_text();
-  return str(kPrefix, hash_text(text), "-", hash_text(text, 1));
-}
-
-}  // namespace
-
 std::optional<KeptSearches::Found> KeptSearches::find(const Graph& given,
                                                       const ImproveOptions& options) const {
-  if (!can_be_kept(options) || !is_private_folder(folder_)) return std::nullopt;
-  Pool pool(given);
-  std::ifstream file(folder_ / name_of(given, pool, options), std::ios::binary);
-  std::string sum, head, text;
-  if (!std::getline(file, sum) || !std::getline(file, head)) return std::nullopt;
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  // What a full disk or a stray hand left is as if it were not there.
-  if (sum != sum_of(head, text)) return std::nullopt;
-  auto report = Json::parse(head);
+  if (!can_be_kept(options)) return std::nullopt;
+  ConstantPool pool(given);
+  auto content = files_.find(key_of(given, pool, options));
+  if (!content) return std::nullopt;
+  const size_t line = content->find('\n');
+  if (line == std::string::npos) return std::nullopt;
+  auto report = Json::parse(content->substr(0, line));
   if (!report) return std::nullopt;
+  const std::string text = content->substr(line + 1);
   try {
     Graph graph = text.empty() ? given : program_of(text, pool.constants());
     return Found{std::move(graph), report_of(*report)};
@@ -313,8 +217,8 @@ std::optional<KeptSearches::Found> KeptSearches::find(const Graph& given,
 void KeptSearches::keep(const Graph& given, const ImproveOptions& options,
                         const Found& found) const {
   if (!can_be_kept(options)) return;
-  Pool pool(given);
-  const std::string name = name_of(given, pool, options);
+  ConstantPool pool(given);
+  const std::string key = key_of(given, pool, options);
   std::string text;
   if (!(found.graph == given)) {
     const size_t weights = pool.constants().size();
@@ -325,37 +229,7 @@ void KeptSearches::keep(const Graph& given, const ImproveOptions& options,
       text = *more + std::string(kBetween) + text;
     }
   }
-  if (!made_private(folder_)) return;
-  std::string head = json_of(found.report).line();
-  try {
-    AtomicFile file(folder_ / name);
-    file.write(sum_of(head, text) + "\n" + head + "\n" + text);
-    file.commit();
-  } catch (const Error&) {
-    return;
-  }
-  std::error_code ignored;
-  std::vector<fs::path> files = files_in(folder_);
-  for (size_t i = most_; i < files.size(); ++i) fs::remove(files[i], ignored);
-}
-
-FileUse KeptSearches::use() const {
-  FileUse use;
-  std::error_code none;
-  for (const fs::path& file : files_in(folder_)) {
-    auto bytes = fs::file_size(file, none);
-    if (none) continue;
-    ++use.count;
-    use.bytes += bytes;
-  }
-  return use;
-}
-
-FileUse KeptSearches::clear() const {
-  FileUse before = use();
-  std::error_code ignored;
-  for (const fs::path& file : files_in(folder_)) fs::remove(file, ignored);
-  return before;
+  files_.keep(key, json_of(found.report).line() + "\n" + text);
 }
 
 Graph improved(const Graph& g, const ImproveOptions& options, const Keeping& keeping,

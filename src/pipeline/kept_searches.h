@@ -9,23 +9,18 @@
 #include <optional>
 
 #include "pipeline/improve.h"
-#include "run/kernel_cache.h"
+#include "pipeline/kept_files.h"
 
 namespace emend {
 
 // Where a user's searches are kept (EMEND_CACHE_DIR, XDG_CACHE_HOME).
 std::filesystem::path default_search_folder();
 
-// This very build of Emend: another one may have other rules, operators and kernels. Empty where it
-// cannot be told.
-std::string build_text();
-// Makes the folder where there is none. False if others may enter it.
-bool made_private(const std::filesystem::path& folder);
-
 class KeptSearches {
  public:
+  // At most so many stay, the latest.
   explicit KeptSearches(std::filesystem::path folder, size_t most = 256)
-      : folder_(std::move(folder)), most_(most) {}
+      : files_(std::move(folder), "search-", most) {}
 
   struct Found {
     Graph graph;
@@ -33,21 +28,13 @@ class KeptSearches {
   };
   // Nothing where it was not made before, or what is there cannot be read.
   std::optional<Found> find(const Graph& given, const ImproveOptions& options) const;
-  // At most so many as were asked for stay, the latest. Not kept is what no key can tell apart.
-  // Where nothing can be written, nothing is kept.
+  // What no key can tell apart is not kept.
   void keep(const Graph& given, const ImproveOptions& options, const Found& found) const;
 
-  FileUse use() const;
-  FileUse clear() const;
+  const KeptFiles& files() const { return files_; }
 
  private:
-  std::filesystem::path folder_;
-  size_t most_;
-};
-
-struct Keeping {
-  std::optional<std::filesystem::path> folder;  // none: nothing is kept
-  bool search_again = false;                    // what is kept is made anew
+  KeptFiles files_;
 };
 
 // The search, or what it found before. One that was interrupted is not kept.

@@ -7,6 +7,7 @@
 #include "base/timed.h"
 #include "ops/onnx_lower.h"
 #include "pipeline/compile.h"
+#include "pipeline/kept_checks.h"
 #include "pipeline/less_work.h"
 #include "pipeline/runtime_prices.h"
 
@@ -93,11 +94,13 @@ Graph searched(const Graph& g, const ImproveOptions& searching, const OptimizeOp
 
 Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options) {
   if (options.level == 0) return {.reason = "not run: nothing was changed"};
-  return compare_results(before, after,
+  // Nodes that were left as ONNX has them are compared by what they mean.
+  return compare_results(lower_onnx(before).graph, lower_onnx(after).graph,
                          {.accuracy = options.accuracy,
                           .seed = options.seed,
                           .max_operations = options.max_check_operations,
-                          .monitor = options.monitor});
+                          .monitor = options.monitor},
+                         options.keeping);
 }
 
 Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* report) {
@@ -167,15 +170,30 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
   return options.runtime ? faster_there(g, now, options, facts) : now;
 }
 
+Graph optimized_to_run(const Graph& g, const OptimizeOptions& options, OptimizeReport* report,
+                       const ResultCheck& check) {
+  OptimizeReport facts;
+  OptimizeOptions how = options;
+  Graph result;
+  for (;; how.level = how.level > 1 ? 1 : 0) {
+    result = optimized(g, how, &facts);
+    facts.checked = timed(facts.phases_ms, "check", [&] { return check(g, result, how); });
+    if (facts.checked.kind != Checked::Kind::failed) break;
+    facts.faults.push_back(str("the optimized program is not used: ", facts.checked.reason, "; ",
+                               how.level > 1 ? "it is cleaned only" : "it runs as it is"));
+    if (options.warn) options.warn(facts.faults.back());
+  }
+  if (report) *report = std::move(facts);
+  return result;
+}
+
 Model optimize(const Model& model, const OptimizeOptions& options, OptimizeReport* report) {
   OptimizeReport facts;
   Model out = model;
   out.graph = optimized(model.graph, options, &facts);
   if (options.dump && options.level > 0) options.dump("simplify", out.graph);
-  // Nodes that were left as ONNX has them are compared by what they mean.
-  facts.checked = timed(facts.phases_ms, "check", [&] {
-    return check_result(lower_onnx(model.graph).graph, lower_onnx(out.graph).graph, options);
-  });
+  facts.checked = timed(facts.phases_ms, "check",
+                        [&] { return check_result(model.graph, out.graph, options); });
   if (report) *report = std::move(facts);
   return out;
 }

@@ -40,7 +40,7 @@ struct OptimizeOptions {
   // The result is for any runtime: what the search found is kept for our own kernels (`keeping`),
   // and handed over only where it is less work for everyone's (less_work.h).
   bool for_everyone = false;
-  Keeping keeping = {};  // of what the search found
+  Keeping keeping = {};  // of what the search found and the check said
   // A stop ends the search with the best so far. The check of that runs to its end: what is handed
   // over is no less checked for having been found early.
   Monitor monitor = {};
@@ -65,13 +65,21 @@ struct OptimizeReport {
   std::optional<ImproveReport> improved;  // of the search, where there was one
   Checked checked;
   std::optional<RuntimeReport> elsewhere;  // in another runtime, where that decides
-  std::vector<std::string> faults;         // bugs of ours that cost a search, or part of it
+  std::vector<std::string> faults;         // bugs of ours that cost a search, part or all of it
   // The search found nothing, or nothing that is less work for everyone: the result is cleaned.
   bool kept_cleaned = false;
 };
 
 // What optimize says of its result before it is handed over.
 Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options);
+
+using ResultCheck = std::function<decltype(check_result)>;
+
+// What is run in place of `g`: the result of optimizing it, compared with it once on this machine.
+// Where they differ it is cleaned only, and where that differs, too, it is `g` itself; the faults
+// of the report say so.
+Graph optimized_to_run(const Graph& g, const OptimizeOptions& options,
+                       OptimizeReport* report = nullptr, const ResultCheck& check = check_result);
 
 Model optimize(const Model& model, const OptimizeOptions& options = {},
                OptimizeReport* report = nullptr);

@@ -307,12 +307,16 @@ class Comparison {
 
 }  // namespace
 
+bool can_be_compared(const Graph& before, const ResultCheckOptions& options) {
+  return operation_count(before) <= options.max_operations;
+}
+
 Checked compare_results(const Graph& before, const Graph& after,
                         const ResultCheckOptions& options) {
-  double operations = operation_count(before);
-  if (operations > options.max_operations) {
-    return {.reason = str("not run: ", count_text(operations), "FLOP are more than the limit of ",
-                          count_text(options.max_operations), "FLOP")};
+  if (!can_be_compared(before, options)) {
+    return {.reason = str("not run: ", count_text(operation_count(before)),
+                          "FLOP are more than the limit of ", count_text(options.max_operations),
+                          "FLOP")};
   }
   Comparison comparison(before, after, options);
   try {

@@ -33,5 +33,7 @@ struct Checked {
 
 Checked compare_results(const Graph& before, const Graph& after,
                         const ResultCheckOptions& options = {});
+// Does one draw take no more arithmetic than may be spent?
+bool can_be_compared(const Graph& before, const ResultCheckOptions& options);
 
 }  // namespace emend

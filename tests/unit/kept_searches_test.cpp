@@ -150,9 +150,9 @@ TEST_F(KeptSearch, AreFew) {
     Graph g = std::move(b).build();
     kept.keep(g, options, {g, {}});
   }
-  EXPECT_EQ(kept.use().count, 5u);
-  EXPECT_EQ(kept.clear().count, 5u);
-  EXPECT_EQ(kept.use().count, 0u);
+  EXPECT_EQ(kept.files().use().count, 5u);
+  EXPECT_EQ(kept.files().clear().count, 5u);
+  EXPECT_EQ(kept.files().use().count, 0u);
 }
 
 TEST(SeenByRules, TellsApartWhatRulesCanTellApart) {

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "ops/build.h"
+#include "pipeline/kept_checks.h"
+#include "support/scratch.h"
 
 namespace emend {
 namespace {
@@ -125,6 +127,66 @@ TEST(CheckResult, WhatHasNoMeaningAtAnyScaleMustKeepItsBits) {
   };
   EXPECT_EQ(check_result(program(0), program(0), {}).kind, Checked::Kind::passed);
   EXPECT_EQ(check_result(program(0), program(1), {}).kind, Checked::Kind::failed);
+}
+
+TEST(CheckResult, IsMadeOnceForAProgramAndItsWeights) {
+  Scratch scratch;
+  OptimizeOptions how;
+  how.keeping.folder = scratch / "kept";
+  auto kept = [&] { return kept_checks(*how.keeping.folder).use().count; };
+  Checked first = check_result(scaled(DType::f32, {2, 3}), scaled(DType::f32, {6}), how);
+  EXPECT_EQ(kept(), 1u);
+  Checked again = check_result(scaled(DType::f32, {2, 3}), scaled(DType::f32, {6}), how);
+  EXPECT_EQ(kept(), 1u);
+  EXPECT_EQ(again.kind, first.kind);
+  EXPECT_EQ(again.reason, first.reason);
+  EXPECT_EQ(again.max_rel_err, first.max_rel_err);
+  EXPECT_EQ(check_result(scaled(DType::f32, {2, 3}), scaled(DType::f32, {7}), how).kind,
+            Checked::Kind::failed);
+  EXPECT_EQ(check_result(scaled(DType::f32, {2, 4}), scaled(DType::f32, {6}), how).kind,
+            Checked::Kind::failed);
+  EXPECT_EQ(kept(), 3u);
+  how.accuracy = 1e-6;
+  check_result(scaled(DType::f32, {2, 3}), scaled(DType::f32, {6}), how);
+  EXPECT_EQ(kept(), 4u);
+}
+
+// A verdict is asked for where it counts: what was damaged is compared again.
+TEST(CheckResult, IsMadeAgainWhereWhatIsKeptCannotBeRead) {
+  Scratch scratch;
+  OptimizeOptions how;
+  how.keeping.folder = scratch / "kept";
+  auto compare = [&] { return check_result(row_of(1), row_of(2), how).kind; };
+  EXPECT_EQ(compare(), Checked::Kind::failed);
+  put_file(fs::directory_iterator(scratch / "kept")->path(), "what a stray hand left");
+  EXPECT_EQ(compare(), Checked::Kind::failed);
+}
+
+struct WhatRuns : testing::Test {
+  // x times 2 times 3, which cleaning makes one product.
+  Graph given = scaled(DType::f32, {2, 3});
+  OptimizeReport report;
+
+  // The nodes of what runs where so many results are refused, one after the other.
+  size_t nodes_after(int refused) {
+    int asked = 0;
+    ResultCheck check = [&](const Graph&, const Graph&, const OptimizeOptions&) {
+      return Checked{.kind = ++asked > refused ? Checked::Kind::passed : Checked::Kind::failed};
+    };
+    return optimized_to_run(given, {}, &report, check).size();
+  }
+};
+
+TEST_F(WhatRuns, IsTheOptimizedProgramIfItPasses) {
+  EXPECT_LT(nodes_after(0), given.size());
+  EXPECT_TRUE(report.faults.empty());
+}
+
+TEST_F(WhatRuns, IsTheCleanedProgramOrElseTheGivenOne) {
+  EXPECT_LT(nodes_after(1), given.size());
+  EXPECT_EQ(report.faults.size(), 1u);
+  EXPECT_EQ(nodes_after(2), given.size());
+  EXPECT_EQ(report.faults.size(), 2u);
 }
 
 }  // namespace

@@ -114,7 +114,8 @@ Json facts_of(const BenchEntry& e) {
     plan["ms"] = p.ms;
     plan["used"] = p.used;
   }
-  add_fallbacks(j, e.report);
+  j["check"] = e.optimizing.checked.reason;
+  add_fallbacks(j, e.report, e.optimizing.faults);
   return j;
 }
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "pipeline/accuracy.h"
 #include "pipeline/compile.h"
+#include "pipeline/optimize.h"
 #include "run/measure.h"
 
 namespace emend {
@@ -25,6 +26,7 @@ struct BenchEntry {
   std::function<void()> timed;  // the same, into memory that is there already
   double compile_s = 0;         // from the file to the first run, which is not in it
   std::vector<std::pair<std::string, double>> phases_ms;
+  OptimizeReport optimizing = {};
   CompileReport report = {};
 
   Timing timing = {};

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "pipeline/compile.h"
+#include "pipeline/kept_checks.h"
 #include "pipeline/kept_mutants.h"
 #include "pipeline/kept_searches.h"
 #include "run/kernel_cache.h"
@@ -80,7 +81,8 @@ int stats(const Globals& globals) {
   if (fs::exists(folder, none) && !is_private_folder(folder))
     rows[0].note =
         "not used: the folder must be its owner's alone (chmod 700 " + folder.string() + ")";
-  rows.push_back({"searches", KeptSearches(default_search_folder()).use()});
+  rows.push_back({"searches", KeptSearches(default_search_folder()).files().use()});
+  rows.push_back({"checks", kept_checks(default_search_folder()).use()});
   rows.push_back({"mutants", KeptMutants(default_search_folder()).use()});
   rows.push_back(price_row());
   if (globals.json != "-") std::cout << "in " << cache_folder().string() << '\n';
@@ -104,7 +106,8 @@ void forget_machines() {
 int clear(const Globals& globals) {
   forget_machines();
   std::vector<Row> rows = rows_of(clear_kernel_cache(kernel_folder()));
-  rows.push_back({"searches", KeptSearches(default_search_folder()).clear()});
+  rows.push_back({"searches", KeptSearches(default_search_folder()).files().clear()});
+  rows.push_back({"checks", kept_checks(default_search_folder()).clear()});
   rows.push_back({"mutants", KeptMutants(default_search_folder()).clear()});
   rows.push_back(price_row());
   if (rows.back().use.count) PriceList(default_price_list()).clear();

@@ -24,11 +24,14 @@ void tell_fallbacks(const CompileReport& report, const Globals& globals,
   globals.say(prefix + line);
 }
 
-void add_fallbacks(Json& facts, const CompileReport& report) {
+void add_fallbacks(Json& facts, const CompileReport& report,
+                   const std::vector<std::string>& before) {
   facts["on_host"] = Json::array();
   for (const Fallback& f : report.on_reference) facts["on_host"].push(sentence(f));
   facts["faults"] = Json::array();
-  for (const std::string& f : report.faults) facts["faults"].push(f);
+  for (const auto* faults : {&before, &report.faults}) {
+    for (const std::string& f : *faults) facts["faults"].push(f);
+  }
 }
 
 }  // namespace emend

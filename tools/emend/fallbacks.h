@@ -13,7 +13,9 @@ namespace emend {
 // before each, where several models are at work.
 void tell_fallbacks(const CompileReport& report, const Globals& globals,
                     const std::string& prefix = "");
-// Adds `on_host` and `faults`, both lists of sentences.
-void add_fallbacks(Json& facts, const CompileReport& report);
+// Adds `on_host` and `faults`, both lists of sentences; what went wrong before compiling is among
+// the faults.
+void add_fallbacks(Json& facts, const CompileReport& report,
+                   const std::vector<std::string>& before = {});
 
 }  // namespace emend

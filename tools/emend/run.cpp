@@ -34,10 +34,11 @@ int run(const Options& o, const Globals& globals) {
   options.memory = o.memory;
   options.cpu.compile.monitor = globals.monitor;
   Graph program = model.graph;
+  OptimizeReport optimizing;
   if (device == Device::cpu) {
     OptimizeOptions how = o.how.options(globals);
     how.fold_moves_below = kFoldMovesBelow;
-    program = optimized(program, how);
+    program = optimized_to_run(program, how, &optimizing);
     options.accuracy = how.accuracy;
   } else if (o.how.level) {
     throw UsageError{"-O: the reference runs a model as it is (--target cpu)"};
@@ -69,7 +70,10 @@ int run(const Options& o, const Globals& globals) {
                 << (verdict.empty() ? "" : " ") << printable(verdict) << '\n';
   }
   if (!o.save.empty()) save_outputs(model.graph, outputs, o.save);
-  if (device == Device::cpu) add_fallbacks(facts, report);
+  if (device == Device::cpu) {
+    facts["check"] = optimizing.checked.reason;
+    add_fallbacks(facts, report, optimizing.faults);
+  }
   globals.report(facts);
   return different ? kDifferent : kOk;
 }
