@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -106,12 +107,23 @@ size_t shared_cache_bytes() {
   return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
 }
 
-int vector_bytes() {
+namespace {
+
+int widest_register() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return 64;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 32;
 #endif
   return 16;
+}
+
+}  // namespace
+
+int vector_bytes() {
+  const int widest = widest_register();
+  const char* asked = std::getenv("EMEND_VECTOR_BYTES");
+  const int bytes = asked ? std::atoi(asked) : 0;
+  return bytes == 16 || bytes == 32 ? std::min(bytes, widest) : widest;
 }
 
 bool has_byte_dots() {

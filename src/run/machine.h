@@ -8,7 +8,8 @@
 namespace emend {
 
 std::string processor_name();  // empty where the system does not tell
-// Bytes of the widest vector register that its instructions have.
+// Bytes of the widest vector register that its instructions have, or of the narrower ones that
+// EMEND_VECTOR_BYTES asks for (16 or 32), as if there were no wider.
 int vector_bytes();
 // Of the cache that all cores share; what most have where the system does not tell.
 size_t shared_cache_bytes();

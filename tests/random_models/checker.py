@@ -9,6 +9,7 @@ from expected import Expected, Reference
 from models import REGIMES
 
 PATIENCE = 120  # seconds a command may take
+WIDTHS = ("64", "64", "32", "16")  # bytes of a vector register; a machine without such wide ones uses its own
 KERNELS = 1e-4  # of a channel's largest value: what kernels may lose besides rounding
 
 
@@ -23,11 +24,13 @@ class Emend:
     def __init__(self, folder):
         self.path, self.folder = os.path.abspath(os.environ.get("EMEND", "build/emend")), folder
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **environment):
         """The finished process, or None where it ran out of patience."""
-        self.last = "emend " + " ".join(map(str, arguments))
+        told = [f"{name}={value}" for name, value in environment.items()]
+        self.last = " ".join(map(str, [*told, "emend", *arguments]))
         try:
-            return subprocess.run([self.path, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=PATIENCE, cwd=self.folder)
+            return subprocess.run([self.path, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=PATIENCE, cwd=self.folder,
+                                  env={**os.environ, **environment})
         except subprocess.TimeoutExpired:
             return None
 
@@ -61,7 +64,7 @@ class Plan:
     regimes: tuple
     levels: tuple
     verify: bool
-    cpu: tuple  # (level, threads), or nothing
+    cpu: tuple  # (level, threads, bytes of a vector register), or nothing
     interpret: bool = True
 
 
@@ -74,7 +77,8 @@ def plan_of(seed, cpu_share=0.3, deep_share=0.45):
     if rng.random() < 0.15:
         levels.append("-O0")
     cpu = (f"-O{rng.integers(0, 4) if rng.random() < 0.5 else 1}", int(rng.integers(1, 9))) if rng.random() < cpu_share else ()
-    return Plan(tuple(map(str, regimes)), tuple(levels), bool(rng.random() < 0.4), cpu)
+    verify = bool(rng.random() < 0.4)
+    return Plan(tuple(map(str, regimes)), tuple(levels), verify, cpu and (*cpu, str(rng.choice(WIDTHS))))
 
 
 class Checker:
@@ -98,11 +102,11 @@ class Checker:
         for level in plan.levels:
             found += self.optimized(path, case, seed, reference, expected, level, plan.verify)
         if plan.cpu:
-            level, threads = plan.cpu
-            found += self.ran(path, expected[0], ["--target", "cpu", level, "--threads", threads], "cpu", KERNELS)
+            level, threads, width = plan.cpu
+            found += self.ran(path, expected[0], ["--target", "cpu", level, "--threads", threads], "cpu", KERNELS, EMEND_VECTOR_BYTES=width)
         return found
 
-    def ran(self, path, expected, options, kind, slack=0.0):
+    def ran(self, path, expected, options, kind, slack=0.0, **environment):
         """`emend run` against onnxruntime."""
         self.count(f"run {kind}")
         command = ["run", path, *options, "--save", self.folder]
@@ -111,7 +115,7 @@ class Checker:
             command += ["--input", f"{name}:{self.folder / name}.in.npy"]
         for name in expected.reference.outputs:
             (self.folder / f"{name}.npy").unlink(missing_ok=True)
-        done = self.emend(*command)
+        done = self.emend(*command, **environment)
         bad = self.emend.ended_badly(done)
         if bad:
             return [bad]

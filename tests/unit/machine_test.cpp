@@ -36,5 +36,17 @@ TEST(Machine, AFolderThatCannotBeWrittenIsNoReasonToStop) {
   EXPECT_GT(machine_rates("/proc/no such folder").bytes, 1e8);
 }
 
+// Kernels of every width can be tried on one machine.
+TEST(Machine, NarrowerRegistersCanBeAskedFor) {
+  const int widest = vector_bytes();
+  ::setenv("EMEND_VECTOR_BYTES", "16", 1);
+  EXPECT_EQ(vector_bytes(), 16);
+  EXPECT_FALSE(has_byte_dots());
+  ::setenv("EMEND_VECTOR_BYTES", "4096", 1);
+  EXPECT_EQ(vector_bytes(), widest);
+  ::unsetenv("EMEND_VECTOR_BYTES");
+  EXPECT_EQ(vector_bytes(), widest);
+}
+
 }  // namespace
 }  // namespace emend
