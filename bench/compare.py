@@ -13,6 +13,7 @@ from race import Failed, Runner, race
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNTIMES = ("emend", "onnxruntime", "openvino", "torch.compile")
+BEFORE = "before"  # another build of Emend, of an older state
 NOT_RACED = {"tour"}  # explains, and is too small to tell anything
 TOLERANCE = 1e-3  # who is further from double precision has not computed the model
 
@@ -102,7 +103,7 @@ def prepare(emend, name, sizes, folder, out):
 
 
 def command_of(runtime, emend, name, path, inputs, folder, threads):
-    if runtime == "emend":
+    if runtime in ("emend", BEFORE):
         given = [word for i in inputs for word in ("--input", f"{i}:{folder / i}.npy")]
         return [emend, "bench", path, "--serve", "--quiet", "--threads", threads, *given]
     return [sys.executable, ROOT / "bench/worker.py", runtime, name, path, folder, threads]
@@ -127,7 +128,7 @@ class Contest:
     """One model: its runtimes, started, raced and asked for their answers. Everything it writes but logs goes when it ends."""
 
     def __init__(self, emend, name, options):
-        self.emend, self.name = emend, name
+        self.binaries, self.name = {"emend": emend, BEFORE: options.before}, name
         self.runtimes, self.threads, self.seconds, self.out = options.runtimes, options.threads, options.seconds, options.out
         self.sizes, self.reference = options.sizes, options.reference
         self.runners, self.failures = {}, {}
@@ -145,7 +146,7 @@ class Contest:
         """With empty caches, so that starting takes what it takes the first time."""
         caches = {"EMEND_CACHE_DIR": self.scratch / "emend", "TORCHINDUCTOR_CACHE_DIR": self.scratch / "inductor"}
         environment = {**os.environ, **{k: str(v) for k, v in caches.items()}, "OMP_NUM_THREADS": str(self.threads)}
-        command = command_of(runtime, self.emend, self.name, self.path, self.inputs, self.scratch / "inputs", self.threads)
+        command = command_of(runtime, self.binaries.get(runtime), self.name, self.path, self.inputs, self.scratch / "inputs", self.threads)
         say(f"  starting {runtime}")
         return Runner(command, self.out / "logs" / f"{self.name}-{runtime}.log", environment)
 
@@ -155,7 +156,7 @@ class Contest:
         return folder
 
     def run(self):
-        self.path, self.inputs, facts = prepare(self.emend, self.name, self.sizes, self.scratch / "inputs", self.out)
+        self.path, self.inputs, facts = prepare(self.binaries["emend"], self.name, self.sizes, self.scratch / "inputs", self.out)
         for runtime in self.runtimes:
             try:
                 self.runners[runtime] = self.start(runtime)
@@ -207,18 +208,21 @@ def arguments():
     parser.add_argument("--seq", type=int, help="tokens of a sequence (default: the model's own)")
     parser.add_argument("--seconds", type=float, default=40, help="for the rounds of a model")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help=f"some of {','.join(RUNTIMES)}")
+    parser.add_argument("--before", type=lambda p: pathlib.Path(p).resolve(), metavar="EMEND", help="another build of Emend, raced in place of other runtimes: what a change costs or gains")
     parser.add_argument("--out", type=lambda p: pathlib.Path(p).resolve(), default=ROOT / "build/bench", help="where models, logs and results.json go")
     parser.add_argument("--reference", default="reference", choices=["reference", "onnxruntime"],
                         help="whose outputs are the truth (default: PyTorch's in double precision, which takes time and memory)")
     parser.add_argument("--update-docs", action="store_true", help="write docs/benchmarks.md and docs/bench.svg")
     options = parser.parse_args()
-    options.runtimes = options.runtimes.split(",")
+    options.runtimes = ["emend", BEFORE] if options.before else options.runtimes.split(",")
     options.sizes = {k: v for k in ("batch", "seq") if (v := getattr(options, k)) is not None}
     if options.reference != "reference" and options.update_docs:
         parser.error("the table tells errors against double precision")
     if options.sizes and options.update_docs:
         parser.error("the table of the docs is of batch 1 and the models' own sizes")
-    unknown = [r for r in options.runtimes if r not in RUNTIMES]
+    if options.before and options.update_docs:
+        parser.error("the table of the docs is of other runtimes")
+    unknown = [] if options.before else [r for r in options.runtimes if r not in RUNTIMES]
     if unknown:
         parser.error(f"no such runtime: {', '.join(unknown)}")
     return options

@@ -1,7 +1,7 @@
 """From times to figures, tables and the chart: pure functions, no runtimes."""
 import html, statistics
 
-PEERS = ("onnxruntime", "openvino")  # whose better one is the measure
+PEERS = ("onnxruntime", "openvino", "before")  # whose better one is the measure; the last is raced alone
 
 
 def quantile(samples, q):
@@ -122,7 +122,7 @@ def summary_text(models):
         else:
             rows.append([m["name"], ms_text(r["median_ms"]), ms_text(min(peers)) if peers else "-", optional(r["ratio"], ".2f")])
     mean = geometric_mean(m["runtimes"]["emend"]["ratio"] for m in models if m["runtimes"].get("emend", {}).get("ratio"))
-    return aligned(rows) + (f"\ngeometric mean of the ratios: {mean:.2f}" if mean else "")
+    return aligned(rows) + (f"\ngeometric mean of the ratios: {mean:.3f}" if mean else "")
 
 
 def markdown(report):

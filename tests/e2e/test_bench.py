@@ -132,9 +132,11 @@ def test_served_line_by_line(emend, tour, tmp_path):
     assert len(refused) == 4 and all("expected" in r["error"] for r in refused)
 
 
-def test_the_race_of_make_bench(emend, tmp_path):
+@pytest.mark.parametrize("peer", ["onnxruntime", "before"])
+def test_the_race_of_make_bench(emend, tmp_path, peer):
     script = pathlib.Path(__file__).resolve().parents[2] / "bench/compare.py"
-    command = [sys.executable, script, "tour", "--runtimes", "emend,onnxruntime", "--seconds", "0.1", "--threads", "1", "--out", tmp_path]
+    against = ["--before", emend.path] if peer == "before" else ["--runtimes", f"emend,{peer}"]
+    command = [sys.executable, script, "tour", *against, "--seconds", "0.1", "--threads", "1", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "EMEND": emend.path})
     assert done.returncode == 0, done.stderr
     assert "geometric mean" in done.stdout
@@ -142,11 +144,11 @@ def test_the_race_of_make_bench(emend, tmp_path):
     assert report["machine"]["gflops"] > 1 and report["machine"]["gbytes"] > 0.1
     [model] = report["models"]
     assert model["name"] == "tour" and model["needed_bytes"] == 4 * (32 + 3 + 4 + 8 + 9)
-    for runtime in ("emend", "onnxruntime"):
+    for runtime in ("emend", peer):
         r = model["runtimes"][runtime]
         assert 0 < r["min_ms"] <= r["median_ms"] and r["max_rel_err"] < 1e-5
         assert r["start_s"] > 0 and r["peak_memory_bytes"] > 1e6 and len(r["rounds_ms"]) >= 3
-    assert model["runtimes"]["onnxruntime"]["ratio"] == 1
+    assert model["runtimes"][peer]["ratio"] == 1
     assert not list(tmp_path.glob("race-*"))  # nothing is left behind
 
 
