@@ -283,7 +283,8 @@ class ContractPrinter {
   }
 
   // Which products the task takes: the seven, or the eight of plain sums. Rows are looked at by
-  // pairs, and in the pair with the most the row with more of it is the sample.
+  // pairs, and in the pair with the most the row with more of it is the sample: some of its terms,
+  // all of them where those are too little to be certain.
   std::string look_at_bound(int64_t panel, int64_t block) const {
     int64_t norms = c_.batches * p_.blocks_n * block, columns = p_.tile_columns();
     int64_t step = c_.depth / sampled_terms(c_.depth, strassen_least_bound(), p_.config.bound);
@@ -296,14 +297,14 @@ class ContractPrinter {
         "int empty = 0;\nif (ENTRY_extreme(widest)) {\nempty = !extreme;\n",
         "for (int64_t m = 0; m < m1 - m0 && empty; ++m)\nfor (int64_t k = 0; k < ", c_.depth,
         "; ++k) empty &= from[m][k] == 0;\nextreme = !empty;\n}\nint plain = extreme;\n");
-    text += "for (int64_t bn = bn0; bn < bn1 && !plain && !empty; ++bn) {\n";
+    text += str("for (int64_t bn = bn0; bn < bn1 && !plain && !empty; ++bn) {\n",
+                "for (int64_t step = ", step, "; step; step = plain && step > 1) {\nplain = 0;\n");
     for (int column : {0, 1}) {
       text += str("{\nfloat sums_[", columns, "] = {0};\n");
       for (int k : {0, 1}) {
         int64_t from = k * half(), count = k ? c_.depth - half() : half();
-        text += str("ENTRY_magnitudes(from[sample] + ", from, ", ", count, ", ", step,
-                    ", panels + bn * ", block, " + ", strassen_panel_of(k, column) * panel,
-                    ", sums_);\n");
+        text += str("ENTRY_magnitudes(from[sample] + ", from, ", ", count, ", step, panels + bn * ",
+                    block, " + ", strassen_panel_of(k, column) * panel, ", sums_);\n");
       }
       // What only fills the last block has no sum to be right for.
       if (p_.vector.extent % p_.nr) {
@@ -314,7 +315,7 @@ class ContractPrinter {
       text += str("plain |= ENTRY_exceeds(widest, x", c_.load(p_.vector).buffer, " + ", norms,
                   " + (batch * ", p_.blocks_n, " + bn) * ", columns, ", sums_);\n}\n");
     }
-    return str(text, "}\nconst int first_product = plain ? ", kStrassenProducts,
+    return str(text, "}\n}\nconst int first_product = plain ? ", kStrassenProducts,
                " : 0, last_product = plain ? ", kStrassenProducts + 8, " : ", kStrassenProducts,
                ";\n");
   }

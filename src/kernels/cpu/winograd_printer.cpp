@@ -403,19 +403,46 @@ class WinogradPrinter {
                f_.pass, " + n) * ", r_.channels * s_.panel);
   }
 
-  // Of the sample some taps in the middle of the window; of one tap perhaps not all channels.
+  // Of the sample some taps in the middle of the window; of one tap perhaps not all channels. Where
+  // that is too little to be certain, a closer look decides.
   std::string look_at_bound() const {
     int64_t terms = sampled_terms(s_.plain * r_.channels, winograd_least_bound(s_), f_.bound),
             taps = blocks(terms, r_.channels), first = (s_.plain - taps) / 2,
             step = std::max<int64_t>(1, r_.channels / terms);
-    int64_t behind = s_.passes * s_.planes() * f_.pass * r_.channels * s_.panel;
     return str("int plain = extreme;\nfor (int64_t n = 0; n < ", f_.pass,
-               " && !plain && !empty; ++n) {\nfloat sums[", s_.panel,
-               "] = {0};\nfor (int64_t p = ", first, "; p < ", first + taps,
-               "; ++p) ENTRY_magnitudes(sample[p], ", r_.channels, ", ", step, ", ",
-               weights(str("(", s_.points, " + p)")), ", sums);\n",
-               "plain = ENTRY_exceeds(squares[widest], x", r_.c.load(r_.w).buffer, " + ", behind,
-               " + (pass * ", f_.pass, " + n) * ", s_.panel, ", sums);\n}\n");
+               " && !plain && !empty; ++n) {\nfloat sums[", s_.panel, "] = {0};\n",
+               magnitudes("sample", first, first + taps, step), "if (", exceeds("sums"), ") {\n",
+               look_closer(), "}\n}\n");
+  }
+
+  // All terms of some outputs of the widest tile, the largest sum of every column.
+  std::string look_closer() const {
+    std::string text = str("float most[", s_.panel, "] = {0};\n", declare_tile("tile0 + widest")),
+                closing;
+    for (size_t d = 0; d < s_.m.size(); ++d) {
+      text += str("for (int64_t o", d, " = 0; o", d, " < ", s_.m[d], "; o", d,
+                  " += ", blocks(s_.m[d], 2), ") {\n");
+      if (s_.m[d] * s_.tiles[d] != r_.extent(r_.window[d].out))
+        text += str("if (t", d, " * ", s_.m[d], " + o", d, " >= ", r_.extent(r_.window[d].out),
+                    ") break;\n");
+      closing += "}\n";
+    }
+    return str(text, window_of_output(), "memset(sums, 0, sizeof sums);\n",
+               magnitudes("window", 0, s_.plain, 1), "for (int j = 0; j < ", s_.panel,
+               "; ++j) if (sums[j] > most[j]) most[j] = sums[j];\n", closing,
+               "plain = ", exceeds("most"), ";\n");
+  }
+
+  // Adds the magnitudes of an output's terms to `sums`: of some taps, every step-th channel.
+  std::string magnitudes(const char* inputs, int64_t first, int64_t last, int64_t step) const {
+    return str("for (int64_t p = ", first, "; p < ", last, "; ++p) ENTRY_magnitudes(", inputs,
+               "[p], ", r_.channels, ", ", step, ", ", weights(str("(", s_.points, " + p)")),
+               ", sums);\n");
+  }
+  std::string exceeds(const char* sums) const {
+    int64_t behind = s_.passes * s_.planes() * f_.pass * r_.channels * s_.panel;
+    return str("ENTRY_exceeds(squares[widest], x", r_.c.load(r_.w).buffer, " + ", behind,
+               " + (pass * ", f_.pass, " + n) * ", s_.panel, ", ", sums, ")");
   }
 
   // Output by output of all tiles, tap by tap: their inputs are gathered where transformed ones
