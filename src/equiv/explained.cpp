@@ -6,6 +6,8 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "equiv/numbers.h"
+#include "ops/fold.h"
+#include "ops/table.h"
 
 namespace emend {
 namespace {
@@ -36,6 +38,27 @@ Tensor rounded_otherwise(const Tensor& t, uint64_t seed, uint64_t stream) {
       store_real(t.dtype(), out, static_cast<size_t>(i), t.real(i) * (1 + move));
     }
   });
+}
+
+// The program with everything that follows from constants computed in the types that it has: either
+// side may hold such values as they round there.
+Graph computed_beforehand(const Graph& g) {
+  Graph out = g;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const Node& n = g.nodes[NodeId(i)];
+    const Type& result = g.types[NodeId(i)];
+    const bool known = std::ranges::all_of(n.args, [&](NodeId a) { return out.is_constant(a); });
+    if (n.args.empty() || !known || !result.is_tensor() || !is_foldable(op_def(n), n.attrs))
+      continue;
+    std::vector<Tensor> operands;
+    for (NodeId a : n.args) operands.push_back(out.constant(a));
+    auto value = folded(op_def(n), n.attrs, operands, result);
+    if (!value) continue;
+    const auto index = static_cast<int64_t>(out.constants.size());
+    out.constants.push_back(std::move(*value));
+    out.nodes[NodeId(i)] = {kConstantOp, Attrs({{"index", index}}), {}};
+  }
+  return out;
 }
 
 // The elements as doubles, of a complex number both parts; nothing of what holds none.
@@ -212,31 +235,42 @@ std::optional<Beyond> Explanation::beyond(std::span<const Value> inputs, std::sp
     }
     return worst;
   };
+  // False: even the shape follows from rounding.
+  auto allow_noise = [&](const Graph& other, std::span<const Value> before,
+                         std::span<const Value> moved) {
+    auto after = run_(other, moved);
+    Pairs moves = paired(a_, before, after);
+    if (moves.shaped_otherwise) return false;
+    for (size_t k = 0; k < moves.all.size(); ++k) {
+      const Pair& p = moves.all[k];
+      auto d = differences(p, elements(*p.x), elements(*p.y));
+      auto noise = largest_beside(shape_of(*p.x), d);
+      for (size_t i = 0; i < noise.size(); ++i)
+        allowed[k][i] = std::max(allowed[k][i], kFar * noise[i]);
+    }
+    return true;
+  };
+  const std::pair<const Graph*, std::span<const Value>> sides[] = {{&a_, x}, {&b_, y}};
   auto worst = left();
   for (uint64_t trial = 0; trial < kTrials && worst; ++trial) {
     std::vector<Value> moved;
     for (size_t i = 0; i < inputs.size(); ++i)
       moved.emplace_back(rounded_otherwise(inputs[i].tensor, trial, i));
-    for (auto [g, before] : {std::pair{&a_, x}, std::pair{&b_, y}}) {
+    for (auto [g, before] : sides) {
       Graph other = *g;
       for (size_t c = 0; c < other.constants.size(); ++c) {
         Tensor& t = other.constants[ConstId(c)];
         t = rounded_otherwise(t, trial, 1000 + c);
       }
-      auto after = run_(other, moved);
-      Pairs moves = paired(a_, before, after);
-      if (moves.shaped_otherwise) return std::nullopt;  // even the shape follows from rounding
-      for (size_t k = 0; k < moves.all.size(); ++k) {
-        const Pair& p = moves.all[k];
-        auto d = differences(p, elements(*p.x), elements(*p.y));
-        auto noise = largest_beside(shape_of(*p.x), d);
-        for (size_t i = 0; i < noise.size(); ++i)
-          allowed[k][i] = std::max(allowed[k][i], kFar * noise[i]);
-      }
+      if (!allow_noise(other, before, moved)) return std::nullopt;
     }
     worst = left();
   }
-  return worst;
+  if (!worst) return std::nullopt;
+  for (auto [g, before] : sides) {
+    if (!allow_noise(computed_beforehand(*g), before, inputs)) return std::nullopt;
+  }
+  return left();
 }
 
 std::optional<Beyond> witness_among_integers(const Graph& a, const Graph& b, uint64_t seed) {

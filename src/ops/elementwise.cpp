@@ -160,13 +160,14 @@ OnnxRow shift_row(const std::string& direction) {
               }};
 }
 
-// A bound as a double, if it is known and a double holds it.
+// A bound as a double, if it is known and a double holds it. The standard's defaults are the ends
+// of the type, so that infinities become finite numbers.
 std::optional<double> clip_bound(OnnxCall& c, size_t input, const char* attribute) {
-  if (c.version() < 11) {
-    if (!c.has_attr(attribute)) return std::nullopt;
-    return c.real_attr(attribute, 0);
-  }
-  if (!c.has(input) || !c.b.graph().is_constant(c.inputs.at(input))) return std::nullopt;
+  bool given = c.version() < 11 ? c.has_attr(attribute) : c.has(input);
+  if (DType t = c.type(0).dtype; !given && is_float(t)) return input == 1 ? lowest(t) : highest(t);
+  if (!given) return std::nullopt;
+  if (c.version() < 11) return c.real_attr(attribute, 0);
+  if (!c.b.graph().is_constant(c.inputs.at(input))) return std::nullopt;
   auto v = c.value(input);
   if (!v || v->count() != 1 || v->dtype() != c.type(0).dtype) return std::nullopt;
   double bound = v->real(0);
@@ -181,8 +182,9 @@ Result<std::vector<NodeId>> clip_lower(OnnxCall& c) {
   auto low = clip_bound(c, 1, "min"), high = clip_bound(c, 2, "max");
   if (low && high) return std::vector{c.b.op("clip", {x}, Attrs({{"min", *low}, {"max", *high}}))};
   auto bound = [&](size_t input, std::optional<double> known, const char* op) {
-    if (c.version() < 11 && known) x = c.b.op(op, {x, c.b.scalar(*known, t)});
-    if (c.version() < 11 || !c.has(input)) return;
+    bool is_value = c.version() >= 11 && c.has(input);
+    if (!is_value && known) x = c.b.op(op, {x, c.b.scalar(*known, t)});
+    if (!is_value) return;
     NodeId b = c.b.shape(c.inputs.at(input)).empty()
                    ? c.inputs.at(input)
                    : c.b.op("reshape", {c.inputs.at(input)}, Attrs({{"shape", Dims{}}}));
@@ -197,8 +199,10 @@ std::vector<NodeId> clip_raise(OnnxWriter& w) {
   double low = w.attrs.get<double>("min"), high = w.attrs.get<double>("max");
   if (w.opset < 11) return w.emit("Clip", w.args, {{"min", low}, {"max", high}});
   DType t = w.type.dtype;
-  return w.emit("Clip", {w.args[0], w.b.constant(Tensor::of_real(low, t)),
-                         w.b.constant(Tensor::of_real(high, t))});
+  auto bound = [&](double value, double by_default) {
+    return is_float(t) && value == by_default ? NodeId() : w.b.constant(Tensor::of_real(value, t));
+  };
+  return w.emit("Clip", {w.args[0], bound(low, lowest(t)), bound(high, highest(t))});
 }
 
 // ONNX has neither of these two; the second loses digits of x near 0 there.

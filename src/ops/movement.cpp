@@ -167,6 +167,20 @@ Result<std::vector<NodeId>> reshape_lower(OnnxCall& c) {
   return one(c.b.op("reshape", {c.inputs[0]}, Reshape{*shape}));
 }
 
+// A size of 0 must not read as "copy"; before opset 14 what has none is said as a constant.
+std::vector<NodeId> reshape_raise(OnnxWriter& w) {
+  const Dims &from = w.types[0].shape, &to = w.type.shape;
+  bool zero = false, copies = true;
+  for (size_t i = 0; i < to.size(); ++i) {
+    zero |= to[i] == 0;
+    copies &= to[i] != 0 || (i < from.size() && from[i] == 0);
+  }
+  std::vector<Attrs::Entry> attributes;
+  if (zero && w.opset >= 14) attributes.emplace_back("allowzero", 1);
+  if (!copies && w.opset < 14) return {w.b.constant(Tensor::zeros(w.type.dtype, to))};
+  return w.emit("Reshape", {w.args[0], w.ints(to)}, attributes);
+}
+
 NodeId reshape_to(OnnxCall& c, Dims shape) {
   return c.b.op("reshape", {c.inputs[0]}, Reshape{std::move(shape)});
 }
@@ -356,34 +370,25 @@ Result<std::vector<NodeId>> constant_of_shape_lower(OnnxCall& c) {
 
 std::vector<OpDef> movement_ops() {
   return {
-      define<Reshape>(
-          {.name = "reshape",
-           .kind = Kind::movement,
-           .traits = multilinear,
-           .infer = reshape_infer,
-           .means =
-               [](const Reshape& a, Types in) {
-                 return move(a.shape, {.operand = 0, .index = reshape_index(in[0].shape, a.shape)});
-               },
-           .onnx = {{.type = "Reshape",
-                     .lower = reshape_lower,
-                     .raise =
-                         [](OnnxWriter& w) {
-                           // A size of 0 must not read as "copy".
-                           bool zero = std::ranges::count(w.type.shape, 0) > 0;
-                           std::vector<Attrs::Entry> attributes;
-                           if (zero && w.opset >= 14) attributes.emplace_back("allowzero", 1);
-                           return w.emit("Reshape", {w.args[0], w.ints(w.type.shape)}, attributes);
-                         }},
-                    {.type = "Squeeze", .lower = squeeze_lower, .lower_only = true},
-                    {.type = "Unsqueeze", .lower = unsqueeze_lower, .lower_only = true},
-                    {.type = "Flatten", .lower = flatten_lower, .lower_only = true},
-                    {.type = "Identity",
-                     .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
-                       return one(c.inputs[0]);
-                     },
-                     .lower_only = true}},
-           .doc = "the same elements in row-major order under another shape"}),
+      define<Reshape>({.name = "reshape",
+                       .kind = Kind::movement,
+                       .traits = multilinear,
+                       .infer = reshape_infer,
+                       .means =
+                           [](const Reshape& a, Types in) {
+                             return move(a.shape, {.operand = 0,
+                                                   .index = reshape_index(in[0].shape, a.shape)});
+                           },
+                       .onnx = {{.type = "Reshape", .lower = reshape_lower, .raise = reshape_raise},
+                                {.type = "Squeeze", .lower = squeeze_lower, .lower_only = true},
+                                {.type = "Unsqueeze", .lower = unsqueeze_lower, .lower_only = true},
+                                {.type = "Flatten", .lower = flatten_lower, .lower_only = true},
+                                {.type = "Identity",
+                                 .lower = [](OnnxCall& c) -> Result<std::vector<NodeId>> {
+                                   return one(c.inputs[0]);
+                                 },
+                                 .lower_only = true}},
+                       .doc = "the same elements in row-major order under another shape"}),
       define<Transpose>(
           {.name = "transpose",
            .kind = Kind::movement,

@@ -217,7 +217,10 @@ class Lowering {
                                   [&](const auto& r) { return r.first == spec.name; });
       std::string name = renamed == row.rename.end() ? spec.name : renamed->second;
       known.insert(name);
-      if (const AttrValue* v = c.node.attributes.find(name)) attrs.emplace_back(spec.name, *v);
+      if (const AttrValue* v = c.node.attributes.find(name))
+        attrs.emplace_back(spec.name, *v);
+      else if (const double* real = spec.fallback.as<double>())
+        attrs.emplace_back(spec.name, c.real_attr(name, *real));
       for (const ShapeOperand& o : row.operands) {
         auto input = static_cast<size_t>(o.input);
         if (o.attr != spec.name || c.version() < o.since || c.version() >= o.before) continue;

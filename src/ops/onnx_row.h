@@ -85,8 +85,9 @@ class OnnxCall {
   int64_t int_attr(std::string_view name, int64_t otherwise) const {
     return node.attributes.get_or<int64_t>(name, otherwise);
   }
+  // Defaults are floats, as given ones are.
   double real_attr(std::string_view name, double otherwise) const {
-    return node.attributes.get_or<double>(name, otherwise);
+    return node.attributes.get_or<double>(name, static_cast<float>(otherwise));
   }
   std::string text_attr(std::string_view name, std::string otherwise) const {
     return node.attributes.get_or<std::string>(name, std::move(otherwise));

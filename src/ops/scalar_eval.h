@@ -78,7 +78,8 @@ T power(T a, T b) {
     return std::pow(a, b);
   } else if constexpr (kIsInt<T>) {
     if constexpr (std::is_signed_v<T>) {
-      if (b < 0) return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      // 1 divided by a power, as quotient() divides.
+      if (b < 0) return a == 1 ? 1 : a != -1 ? 0 : b % 2 ? a : T{1};
     }
     T result = 1;
     for (auto e = static_cast<uint64_t>(b); e; e >>= 1) {

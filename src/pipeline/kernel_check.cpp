@@ -163,11 +163,13 @@ std::optional<KernelFault> fault_among(const Samples& samples, size_t output, DT
 }
 
 // Without those that are no number by plain arithmetic in the element types, although double
-// precision has one: they were lost on the way to where nobody can say what is right.
+// precision has one or an infinity: they were lost on the way to where nobody can say what is
+// right.
 Samples without_lost(Samples samples, const Tensor& own, DType dtype, const std::byte* data) {
   std::erase_if(samples, [&](const Sample& s) {
-    return std::isfinite(s.wanted) && !std::isfinite(own.real(s.place)) &&
-           !std::isfinite(load_real(dtype, data, static_cast<size_t>(s.place)));
+    const double plain = own.real(s.place);
+    const bool lost = std::isfinite(s.wanted) ? !std::isfinite(plain) : std::isnan(plain);
+    return lost && !std::isfinite(load_real(dtype, data, static_cast<size_t>(s.place)));
   });
   return samples;
 }

@@ -110,7 +110,8 @@ class Draw {
       const bool something = !is_float_value(output) || lost < 0.5;
       return something && judged(own, result, options_.accuracy) ? Said::right : Said::nothing;
     }
-    const double bound = std::max(options_.accuracy + lost, kTimes * lost);
+    const double bound =
+        std::max(options_.accuracy + std::max(lost, one_place(output)), kTimes * lost);
     const bool usual = scale_ == 1 || lost <= options_.accuracy + as_stored(output);
     if (judged(exact, result, bound)) return Said::right;
     // Next to a choice, or where it cancels, any rounding may show.
@@ -137,6 +138,12 @@ class Draw {
   bool is_float_value(size_t output) const {
     const Type& t = before_.types[before_.outputs[output].node];
     return t.is_tensor() && is_float(t.dtype);
+  }
+
+  // A unit in the last place of the largest value: the input itself may happen to be closer.
+  double one_place(size_t output) const {
+    const Type& t = before_.types[before_.outputs[output].node];
+    return is_float_value(output) ? std::exp2(1 - significant_bits(t.dtype)) : 0;
   }
 
   // An error that one or a few roundings make.
@@ -214,7 +221,10 @@ class Comparison {
     double spent = 0;
     const auto usual = is_narrow(before_) ? std::span<const int>(kNarrow) : kUsual;
     for (int power : usual) {
-      if (power != 0 && (!scaled || spent + operations > options_.max_operations)) break;
+      // Who interrupts waits for one draw.
+      const bool enough = !scaled || spent + operations > options_.max_operations ||
+                          options_.monitor.stop_requested();
+      if (power != 0 && enough) break;
       spent += operations;
       if (!looked_at(std::exp2(power))) return checked_;
     }

@@ -233,7 +233,10 @@ std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& p
   if (!content || !is_whole(content->view()))
     throw CompileFailure(str("the C compiler ", compiler, " left no whole library"));
   bytes = content->view().size();
-  AtomicFile sum(library.string() + ".sum");
+  const std::string beside = library.string() + ".sum";
+  // Where a folder has one of the names, the library is used and not kept.
+  if (fs::is_directory(library) || fs::is_directory(beside)) return load(files.made);
+  AtomicFile sum(beside);
   sum.write(hex(hash_bytes(content->view().data(), bytes)));
   sum.commit();
   fs::rename(files.made, library);

@@ -133,6 +133,8 @@ class Builder:
         for value in results:
             if isinstance(value, np.ndarray) and (value.size > MOST_ELEMENTS or value.ndim > 6):
                 raise Refused("too large")
+        if "Pool" in node.op_type and any(isinstance(v, np.ndarray) and not v.size for v in results):
+            raise Refused("no window fits, which Emend does not take")
         self.nodes.append(node)
         for name, value in zip(node.output, results):
             self.keep(name, value)

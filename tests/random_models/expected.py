@@ -14,6 +14,8 @@ STRUCTURAL = {"Resize": range(1, 4), "Range": range(3), "RoiAlign": (), "MelWeig
 # Functions that onnxruntime computes by polynomials whose error does not shrink with the value.
 APPROXIMATED = {"Sigmoid", "Tanh", "Erf", "LSTM", "GRU", "RNN", "Softplus", "Gelu", "Mish", "Softmax", "HardSwish"}
 ABSOLUTE = 1e-7
+# What is too small for the type is lost here, and is not where factors stand in another order.
+UNDERFLOWING = {"Mul", "Div"}
 # Operators at which onnxruntime treats NaN otherwise than Emend, which passes it on (docs/ir.md), or at which the standard leaves it open.
 NAN_APART = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "CastLike", "ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "TopK",
              "Hardmax", "Clip", "Relu", "Sign", "Unique", "NonZero", "Shrink", "Where", "RoiAlign", "If", "Loop", "Scan", "HardSigmoid", "HardSwish", "ThresholdedRelu"}
@@ -66,6 +68,7 @@ class Reference:
         graph.input.extend(helper.make_tensor_value_info("noise_" + name, kind, None) for name, kind in kinds.items())
         self.seen, self.noisy, self.names, self.constants = (session(seen) if wanted else None), session(noisy), wanted, constants
         self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
+        self.factors = {n.output[0]: list(n.input) for n in self.model.graph.node if n.op_type in UNDERFLOWING}
 
     def spread(self, values, rounds, units, seed):
         """Outputs of so many noisy runs."""
@@ -74,10 +77,14 @@ class Reference:
         known = dict(self.constants)
         if self.seen:
             known.update(zip(self.names, self.seen.run(None, values)))
+        lost = {k: underflown(v, [{**values, **known}.get(i) for i in self.factors[k]]) for k, v in known.items() if k in self.factors}
         for r in range(rounds):
             rng = np.random.default_rng([seed, r])
             moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
-            made = {"noise_" + k: (shift if k in self.added else noise)(v, units, rng) for k, v in known.items()}
+            made = {}
+            for k, v in known.items():
+                draw = shift(v, units, rng, lost[k]) if k in lost else shift(v, units, rng, ABSOLUTE) if k in self.added else noise(v, units, rng)
+                made["noise_" + k] = draw
             yield self.noisy.run(None, {**moved, **made})
 
 
@@ -92,9 +99,18 @@ def noise(v, units, rng):
     return np.where(exact(v), 1.0, 1 + unit * rng.choice([-1.0, -0.5, 0.5, 1.0], v.shape)).astype(v.dtype)
 
 
-def shift(v, units, rng):
+def shift(v, units, rng, absolute):
     with np.errstate(all="ignore"):
-        return np.nan_to_num(v * (noise(v, units, rng) - 1) + ABSOLUTE * rng.choice([-1.0, 1.0], v.shape)).astype(v.dtype)
+        return np.nan_to_num(v * (noise(v, units, rng) - 1) + absolute * rng.choice([-1.0, 1.0], v.shape)).astype(v.dtype)
+
+
+def underflown(v, factors):
+    """So much may be lost by element: the least number, where factors that are not zero give none that is normal."""
+    limits = np.finfo(v.dtype)
+    small = np.abs(v) < limits.smallest_normal
+    for f in factors:
+        small = small & (f != 0) if f is not None else small & (v != 0)
+    return small * float(limits.smallest_subnormal)
 
 
 def grouped(v, keep):
@@ -117,7 +133,7 @@ def magnitude(v):
 
 def disturbed(name, op):
     """The node that makes a value of its raw one."""
-    return helper.make_node("Add" if op in APPROXIMATED else "Mul", [name + "_raw", "noise_" + name], [name])
+    return helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING else "Mul", [name + "_raw", "noise_" + name], [name])
 
 
 class Expected:

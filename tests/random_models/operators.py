@@ -395,6 +395,8 @@ def scatter_nd(b, op):
 def reverse(b, op):
     x = b.pick(lambda v: v.ndim >= 2)
     time = b.int(0, 1)
+    if not b.shape(x)[time]:
+        raise Refused("nothing to reverse")
     lengths = b.rng.integers(1, b.shape(x)[time] + 1, b.shape(x)[1 - time])
     return b.add(op, [x, b.constant(lengths, np.int64)], time_axis=time, batch_axis=1 - time)
 

@@ -31,14 +31,14 @@ static inline uint64_t em_to_u64(double x) {
 }
 /* The least whole number that is not below a / b, b > 0. */
 static inline int64_t em_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
-#define EM_INTEGER(T, S, CONVERT)                                                              \
+#define EM_INTEGER(T, S)                                                                       \
   static inline T div##S(T a, T b) { return b == 0 ? 0 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - a) : a / b; } \
   static inline T fmod##S(T a, T b) { return b == 0 || (b == (T)-1 && (T)-1 < 0) ? 0 : a % b; } \
   static inline T fabs##S(T a) { return a < 0 ? (T)(0 - a) : a; }                              \
   static inline T shl##S(T a, T b) { return b < 0 || b > 63 ? 0 : (T)((uint64_t)a << b); }     \
   static inline T shr##S(T a, T b) { return b < 0 || b > 63 ? 0 : (T)((uint64_t)a >> b); }     \
   static inline T pow##S(T a, T b) {                                                           \
-    if (b < 0) return CONVERT(pow((double)a, (double)b));                                      \
+    if (b < 0) return a == 1 ? 1 : a != (T)-1 ? 0 : b & 1 ? a : 1;                             \
     T r = 1;                                                                                   \
     for (uint64_t e = (uint64_t)b; e; e >>= 1, a *= a) if (e & 1) r *= a;                      \
     return r;                                                                                  \
@@ -47,8 +47,8 @@ static inline int64_t em_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b
   static inline T ceil##S(T a) { return a; }                                                   \
   static inline T rint##S(T a) { return a; }                                                   \
   static inline T trunc##S(T a) { return a; }
-EM_INTEGER(int64_t, _i, em_to_i64)
-EM_INTEGER(uint64_t, _u, em_to_u64)
+EM_INTEGER(int64_t, _i)
+EM_INTEGER(uint64_t, _u)
 #define EM_REAL(F)                                                          \
   static inline int64_t F##_i(int64_t a) { return em_to_i64(F((double)a)); } \
   static inline uint64_t F##_u(uint64_t a) { return em_to_u64(F((double)a)); }
