@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "import/onnx.h"
 #include "onnx/read.h"
+#include "onnx/write.h"
 
 namespace emend {
 namespace {
@@ -13,6 +14,14 @@ bool same_tensor(const onnx::Tensor& a, const onnx::Tensor& b) {
   if (a.name != b.name || a.dims != b.dims || a.data_type != b.data_type) return false;
   if (a.raw_data.has_value() != b.raw_data.has_value()) return false;
   return !a.raw_data || std::ranges::equal(a.raw_data->view(), b.raw_data->view());
+}
+
+// Nodes with their attributes and bodies, as bytes; functions, too.
+std::string nodes_of(const onnx::Model& m) {
+  onnx::Model nodes;
+  nodes.graph.node = m.graph.node;
+  nodes.functions = m.functions;
+  return onnx::serialize(nodes);
 }
 
 // At the sizes that the program was made for.
@@ -34,13 +43,7 @@ std::string difference_of(const std::filesystem::path& file, const Exported& wan
                           &GraphOutput::name))
     return "its outputs have other names";
   const onnx::Model read = onnx::read_model(file);
-  const bool same_nodes = std::ranges::equal(read.graph.node, wanted.file.graph.node, {},
-                                             &onnx::Node::output, &onnx::Node::output) &&
-                          std::ranges::equal(read.graph.node, wanted.file.graph.node, {},
-                                             &onnx::Node::input, &onnx::Node::input) &&
-                          std::ranges::equal(read.graph.node, wanted.file.graph.node, {},
-                                             &onnx::Node::op_type, &onnx::Node::op_type);
-  if (!same_nodes) return "its nodes are others";
+  if (nodes_of(read) != nodes_of(wanted.file)) return "its nodes are others";
   return std::ranges::equal(read.graph.initializer, wanted.file.graph.initializer, same_tensor)
              ? ""
              : "its weights are others";

@@ -110,6 +110,15 @@ def test_interfaces_are_compared_with_their_symbols(verdict):
     assert verdict(relu("N"), relu(1), options=["--shape", "x:1x3"])[0] == 0
 
 
+def test_an_output_that_is_said_to_have_one_size_is_no_open_one(verdict):
+    def relu(rows):
+        return [helper.make_node("Relu", ["x"], ["p"])], [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])], [
+            helper.make_tensor_value_info("p", TensorProto.FLOAT, [rows, 3])]
+
+    code, facts = verdict(relu("N"), relu(1))
+    assert (code, facts["verdict"], facts["method"]) == (4, "different", "signature") and "output p" in facts["reason"], facts
+
+
 def test_what_holds_at_one_size_only_is_different(verdict):
     x, p = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in "xp")
     one = numpy_helper.from_array(np.array([1, 3]), "one")

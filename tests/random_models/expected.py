@@ -21,6 +21,8 @@ NAN_APART = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "CastLike", "Arg
              "Hardmax", "Clip", "Relu", "Sign", "Unique", "NonZero", "Shrink", "Where", "RoiAlign", "If", "Loop", "Scan", "HardSigmoid", "HardSwish", "ThresholdedRelu"}
 # Of values so small that their squares vanish these give 0 in onnxruntime, the value itself here, and neither what the formula says.
 VANISHING = {"LpNormalization"}
+# A normalization may be folded into the weights before it, which are no whole numbers then.
+CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 UNITS = 4  # of the last place, up or down
 TIMES = 8  # how often what was seen in a few runs
 
@@ -51,7 +53,8 @@ class Reference:
         seen.graph.ClearField("output")
         seen.graph.output.extend(helper.make_empty_tensor_value_info(o) for o in wanted)
         constants = {c.name: numpy_helper.to_array(c) for c in self.model.graph.initializer if c.data_type in FLOAT_TYPES and c.name not in keep}
-        constants = {k: v for k, v in constants.items() if v.size and not exact(v).all()}
+        self.scaled = scaled_weights(self.model.graph)
+        constants = {k: v for k, v in constants.items() if v.size and (k in self.scaled or not exact(v).all())}
         noisy = onnx.ModelProto()
         noisy.CopyFrom(self.model)
         graph = noisy.graph
@@ -83,8 +86,10 @@ class Reference:
             moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
             made = {}
             for k, v in known.items():
-                draw = shift(v, units, rng, lost[k]) if k in lost else shift(v, units, rng, ABSOLUTE) if k in self.added else noise(v, units, rng)
-                made["noise_" + k] = draw
+                if k in self.added or k in lost:
+                    made["noise_" + k] = shift(v, units, rng, lost.get(k, ABSOLUTE))
+                else:
+                    made["noise_" + k] = noise(v, units, rng, whole_stays=k not in self.scaled)
             yield self.noisy.run(None, {**moved, **made})
 
 
@@ -94,9 +99,15 @@ def exact(v):
         return (np.abs(v) < (2**9 if v.dtype == np.float16 else 2**20)) & (v == np.round(v))
 
 
-def noise(v, units, rng):
+def scaled_weights(graph):
+    if not any(n.op_type == "BatchNormalization" for n in graph.node):
+        return set()
+    return {i for n in graph.node if n.op_type in CONTRACTIONS for i in n.input[1:]}
+
+
+def noise(v, units, rng, whole_stays=True):
     unit = units * np.finfo(v.dtype).eps / 2
-    return np.where(exact(v), 1.0, 1 + unit * rng.choice([-1.0, -0.5, 0.5, 1.0], v.shape)).astype(v.dtype)
+    return np.where(exact(v) & whole_stays, 1.0, 1 + unit * rng.choice([-1.0, -0.5, 0.5, 1.0], v.shape)).astype(v.dtype)
 
 
 def shift(v, units, rng, absolute):
