@@ -88,6 +88,12 @@ void describe(onnx::ValueInfo& out, const std::vector<Type>& types, const Declar
   out.type = to_wire(known || !d ? type : d->type);
   auto* tensor = std::get_if<onnx::TensorType>(&out.type->value);
   if (!type.is_tensor() || !tensor || !tensor->shape) return;
+  const bool of_one_rank = std::ranges::all_of(
+      types, [&](const Type& t) { return t.is_tensor() && t.rank() == type.rank(); });
+  if (!of_one_rank) {
+    tensor->shape.reset();
+    return;
+  }
   for (size_t i = 0; i < type.shape.size(); ++i) {
     bool varies = std::any_of(types.begin(), types.end(),
                               [&](const Type& t) { return t.shape.at(i) != type.shape[i]; });

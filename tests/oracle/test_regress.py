@@ -295,3 +295,12 @@ def test_a_number_that_rounding_makes_is_no_difference(emend, tmp_path):
     small(tmp_path / "a.onnx", [("MatMul", ["a", "b"], ["p"]), ("Det", ["p"], ["d"]), ("Mul", ["d", "x"], ["y"])], [("x", FLOAT, [2])], ["y"], {"a": a, "b": b})
     small(tmp_path / "b.onnx", [("Mul", ["d", "x"], ["y"])], [("x", FLOAT, [2])], ["y"], {"d": np.float32(np.linalg.det(a @ b))})
     assert emend.run("verify", tmp_path / "a.onnx", tmp_path / "b.onnx").returncode != 4
+
+
+def test_a_rank_may_follow_from_a_size(emend, tmp_path):
+    indices = ("i", onnx.TensorProto.INT64, ["N", "K"])
+    model = small(tmp_path / "m.onnx", [("Relu", ["x"], ["r"]), ("GatherND", ["r", "i"], ["y"])], [("x", FLOAT, [2, 2, 2]), indices], ["y"], opset=16)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx")
+    for k in (1, 2, 3):
+        feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 2, 2), "i": np.ones((3, k), np.int64)}
+        close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))

@@ -133,12 +133,18 @@ class Builder:
         for value in results:
             if isinstance(value, np.ndarray) and (value.size > MOST_ELEMENTS or value.ndim > 6):
                 raise Refused("too large")
-        if "Pool" in node.op_type and any(isinstance(v, np.ndarray) and not v.size for v in results):
-            raise Refused("no window fits, which Emend does not take")
+        if "Pool" in node.op_type and not self.fits(node):
+            raise Refused("the window is larger than the image, where onnxruntime rounds sizes differently than the standard")
         self.nodes.append(node)
         for name, value in zip(node.output, results):
             self.keep(name, value)
         return node.output[0] if len(node.output) == 1 else list(node.output)
+
+    def fits(self, node):
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        window, image = given.get("kernel_shape", []), self.shape(node.input[0])[2:]
+        pads = given.get("pads", [0] * 2 * len(window))
+        return all(w <= d + p + q for w, d, p, q in zip(window, image, pads, pads[len(window):]))
 
     def run(self, nodes, wanted):
         made = {o for n in nodes for o in n.output}
