@@ -62,9 +62,9 @@ struct Residue {
     double mantissa = std::frexp(d, &exponent);
     Residue m = of(static_cast<int64_t>(std::ldexp(mantissa, 53)));
     exponent -= 53;
-    Residue two{2};
-    if (exponent < 0) return m / power(two, static_cast<uint64_t>(-exponent));
-    return m * power(two, static_cast<uint64_t>(exponent));
+    constexpr Residue kTwo{2}, kHalf{(kPrime + 1) / 2};  // a division would cost sixty squarings
+    if (exponent < 0) return m * power(kHalf, static_cast<uint64_t>(-exponent));
+    return m * power(kTwo, static_cast<uint64_t>(exponent));
   }
 };
 
