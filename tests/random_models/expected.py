@@ -21,6 +21,8 @@ NAN_APART = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "CastLike", "Arg
              "Hardmax", "Clip", "Relu", "Sign", "Unique", "NonZero", "Shrink", "Where", "RoiAlign", "If", "Loop", "Scan", "HardSigmoid", "HardSwish", "ThresholdedRelu"}
 # Of values so small that their squares vanish these give 0 in onnxruntime, the value itself here, and neither what the formula says.
 VANISHING = {"LpNormalization"}
+# Sums that cancel: what rounding leaves in one element is of the largest one.
+CANCELLING = {"DFT", "STFT"}
 # A normalization may be folded into the weights before it, which are no whole numbers then.
 CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 UNITS = 4  # of the last place, up or down
@@ -71,6 +73,7 @@ class Reference:
         graph.input.extend(helper.make_tensor_value_info("noise_" + name, kind, None) for name, kind in kinds.items())
         self.seen, self.noisy, self.names, self.constants = (session(seen) if wanted else None), session(noisy), wanted, constants
         self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
+        self.cancelling = {o for n in self.model.graph.node if n.op_type in CANCELLING for o in n.output}
         self.factors = {n.output[0]: list(n.input) for n in self.model.graph.node if n.op_type in UNDERFLOWING}
 
     def spread(self, values, rounds, units, seed):
@@ -81,6 +84,7 @@ class Reference:
         if self.seen:
             known.update(zip(self.names, self.seen.run(None, values)))
         lost = {k: underflown(v, [{**values, **known}.get(i) for i in self.factors[k]]) for k, v in known.items() if k in self.factors}
+        lost |= {k: 4 * np.finfo(v.dtype).eps * magnitude(v).max(initial=0) for k, v in known.items() if k in self.cancelling}
         for r in range(rounds):
             rng = np.random.default_rng([seed, r])
             moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
@@ -144,7 +148,7 @@ def magnitude(v):
 
 def disturbed(name, op):
     """The node that makes a value of its raw one."""
-    return helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING else "Mul", [name + "_raw", "noise_" + name], [name])
+    return helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING | CANCELLING else "Mul", [name + "_raw", "noise_" + name], [name])
 
 
 class Expected:
