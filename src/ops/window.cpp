@@ -251,13 +251,18 @@ struct Lrn {
   EMEND_FIELDS(alpha, beta, bias, size)
 };
 
-// x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta
+// x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta; squares of narrower
+// floats have no room in their type.
 NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
-  NodeId x = args[0];
-  const Dims shape = b.shape(x);
+  const DType own = b.dtype(args[0]);
+  const Dims shape = b.shape(args[0]);
   if (shape.size() < 2) throw Error(str("needs channels, got ", shape_text(shape)));
   if (a.size < 1) throw Error(str("a neighbourhood of ", a.size, " channels"));
-  DType t = b.dtype(x);
+  const DType t = info(own).bits < 32 ? DType::f32 : own;
+  auto as = [&](NodeId n, DType to) {
+    return b.dtype(n) == to ? n : b.op("cast", {n}, Attrs({{"to", to}}));
+  };
+  NodeId x = as(args[0], t);
   // Channels become the one spatial dimension of a window.
   int64_t inner = count(std::span(shape).subspan(2));
   NodeId squares = b.op("reshape", {b.op("mul", {x, x})}, Reshape{{shape[0], 1, shape[1], inner}});
@@ -266,7 +271,7 @@ NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
   NodeId sum = b.op("reshape", {b.op("sum_pool", {squares}, neighbours)}, Reshape{shape});
   NodeId scaled = b.op("mul", {sum, b.scalar(a.alpha / static_cast<double>(a.size), t)});
   NodeId base = b.op("add", {scaled, b.scalar(a.bias, t)});
-  return b.op("div", {x, b.op("pow", {base, b.scalar(a.beta, t)})});
+  return as(b.op("div", {x, b.op("pow", {base, b.scalar(a.beta, t)})}), own);
 }
 
 // --- ONNX ---

@@ -4,6 +4,7 @@
 
 #include "base/timed.h"
 #include "import/open_sizes.h"
+#include "pipeline/declared.h"
 
 namespace emend {
 namespace {
@@ -165,9 +166,11 @@ class ForEverySize {
     return programs;
   }
 
-  // The file as it would be read, at sizes that nobody reasoned with.
-  bool holds_at_edges(const Exported& exported, std::string& why) const {
+  // The file as it would be read, at sizes that nobody reasoned with. What was a number at all
+  // sizes to reason with and is another here is no number of an output's shape.
+  bool holds_at_edges(Exported& exported, std::string& why) const {
     const OnnxFile written(exported.file, "the result", file_.size());
+    std::vector<DeclaredOtherwise> not_so;
     for (const SymbolSizes& sizes : open_.to_check_with) {
       ImportOptions options = import_;
       options.symbols.insert(sizes.begin(), sizes.end());
@@ -176,7 +179,9 @@ class ForEverySize {
       std::string where = str(" at ", join(named, ", "));
       try {
         Graph before = file_.import_as_named(options).model.graph;
-        Graph after = written.import_as_named(options).model.graph;
+        const Model read = written.import_as_named(options).model;
+        const Graph& after = read.graph;
+        std::ranges::move(declared_otherwise(read), std::back_inserter(not_so));
         if (!same_types(before, after)) {
           why = "the result has other shapes" + where;
           return false;
@@ -194,7 +199,14 @@ class ForEverySize {
         return false;
       }
     }
+    for (const DeclaredOtherwise& d : not_so)
+      leave_open(exported.file.graph.output[d.output], d.dim);
     return true;
+  }
+
+  static void leave_open(onnx::ValueInfo& output, size_t dim) {
+    auto* tensor = output.type ? std::get_if<onnx::TensorType>(&output.type->value) : nullptr;
+    if (tensor && tensor->shape) tensor->shape->dim.at(dim).value = std::monostate();
   }
 
   const OnnxFile& file_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/open_sizes.h"
+#include "pipeline/declared.h"
 #include "simplify/simplify.h"
 
 namespace emend {
@@ -115,19 +116,13 @@ ImportOptions at_shapes_of(const Model& a, const Model& b, ImportOptions options
   return options;
 }
 
-// What a file says of the shape of an output that is not so at the sizes it was read at.
-std::string untrue_of_outputs(const Model& m) {
-  for (size_t k = 0; k < std::min(m.info.outputs.size(), m.graph.outputs.size()); ++k) {
-    const Declaration& said = m.info.outputs[k];
-    const Type& is = m.graph.type(m.graph.outputs[k].node);
-    if (!said.has_shape || !is.is_tensor() || said.type.shape.size() != is.shape.size()) continue;
-    for (size_t d = 0; d < is.shape.size(); ++d) {
-      if (said.type.shape[d] >= 0 && said.type.shape[d] != is.shape[d])
-        return str("that dimension ", d, " of output ", said.name, " is ", said.type.shape[d],
-                   ", and gives ", is.shape[d]);
-    }
-  }
-  return "";
+Verdict declared_wrongly(const Model& b, const DeclaredOtherwise& d) {
+  Verdict v;
+  v.kind = Verdict::Kind::different;
+  v.method = "signature";
+  v.reason = str("the second model says that dimension ", d.dim, " of output ",
+                 b.info.outputs[d.output].name, " is ", d.said, ", and gives ", d.is);
+  return v;
 }
 
 std::string sizes_text(const std::map<std::string, int64_t>& sizes) {
@@ -180,13 +175,9 @@ Verdict verify_at_several_sizes(const OnnxFile& a, const OnnxFile& b, const Mode
     Verdict now;
     try {
       y = b.import(at_shapes_of(*x, first_b, given));
-      const std::string untrue = untrue_of_outputs(*y);
-      if (!untrue.empty() && untrue_of_outputs(*x).empty())
-        now = {.kind = Verdict::Kind::different,
-               .method = "signature",
-               .reason = "the second model says " + untrue};
-      else
-        now = verify(*x, *y, options);
+      const auto untrue = declared_otherwise(*y);
+      now = !untrue.empty() && declared_otherwise(*x).empty() ? declared_wrongly(*y, untrue[0])
+                                                              : verify(*x, *y, options);
     } catch (const Error& e) {
       now.kind = Verdict::Kind::different;
       now.method = "signature";

@@ -304,3 +304,22 @@ def test_a_rank_may_follow_from_a_size(emend, tmp_path):
     for k in (1, 2, 3):
         feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 2, 2), "i": np.ones((3, k), np.int64)}
         close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
+def test_a_size_that_is_another_at_the_edge_is_not_declared(emend, tmp_path):
+    """x[:, -2:] has two columns, or as many as x has."""
+    ends = {"b": [-2], "e": [2**62], "a": [1]}
+    model = small(tmp_path / "m.onnx", [("Slice", ["x", "b", "e", "a"], ["s"]), ("Relu", ["s"], ["y"])], [("x", FLOAT, [3, "N"])], ["y"], ends)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx")
+    [y] = onnx.load(tmp_path / "o.onnx").graph.output
+    assert is_open(y)[1] in (0, "N")
+    for n in (1, 2, 5):
+        feeds = {"x": np.ones((3, n), np.float32)}
+        close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
+def test_squares_of_half_precision_have_room(emend, tmp_path):
+    model = small(tmp_path / "m.onnx", [("LRN", ["x"], ["y"], {"size": 3})], [("x", onnx.TensorProto.FLOAT16, [1, 4, 2])], ["y"])
+    feeds = {"x": np.linspace(-900, 700, 8).reshape(1, 4, 2).astype(np.float16)}
+    for target in ("interp", "cpu"):
+        close(run(emend, tmp_path / "m.onnx", feeds, tmp_path, "--target", target)[0], computed(model, feeds), 2e-3)

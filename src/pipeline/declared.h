@@ -1,0 +1,20 @@
+// What a file says of the shapes of its outputs, held to what they are at the sizes it was read at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/model.h"
+
+namespace emend {
+
+// A dimension of an output that is declared as a number and is another.
+struct DeclaredOtherwise {
+  size_t output = 0, dim = 0;
+  int64_t said = 0, is = 0;
+};
+
+std::vector<DeclaredOtherwise> declared_otherwise(const Model& m);
+
+}  // namespace emend
