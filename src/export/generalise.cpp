@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <map>
+#include <set>
 
 #include "export/number_writer.h"
 #include "export/onnx_types.h"
@@ -208,9 +209,20 @@ class Generaliser {
     auto lists = lists_of(n.args[at]);
     if (!lists) return std::nullopt;
     auto numbers = one_by_one(n, at, *lists);
-    if (!numbers || !is_joined(*numbers)) return numbers;
-    auto together = dimensions_of_one_value(id, *lists);
-    return together ? together : numbers;
+    if (!numbers || !is_joined(*numbers) || joined_.contains(text_of(*numbers))) return numbers;
+    if (auto together = dimensions_of_one_value(id, *lists)) return together;
+    joined_.insert(text_of(*numbers));
+    return numbers;
+  }
+
+  // What a list says: words, and what is computed as it is in each program.
+  static std::string text_of(const std::vector<Number>& numbers) {
+    std::string text;
+    for (const Number& n : numbers) {
+      const auto* computed = std::get_if<SizeNumber>(&n);
+      text += " " + (computed ? shape_text(computed->sizes) : str(std::get<int64_t>(n)));
+    }
+    return text;
   }
 
   // Whether numbers are computed, and are pieces of a list.
@@ -363,6 +375,7 @@ class Generaliser {
   std::map<NodeId, std::vector<Number>> output_numbers_;             // outputs that are numbers
   std::vector<IdVec<NodeId, Type>> types_;                           // of each program's values
   std::vector<SizedDimension> of_inputs_, of_others_;
+  std::set<std::string> joined_;  // lists of pieces, which serve again
   std::map<std::string, NodeId> constants_;
 };
 
