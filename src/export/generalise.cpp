@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <climits>
 #include <map>
+#include <set>
 
+#include "export/number_writer.h"
 #include "export/onnx_types.h"
-#include "export/size_formula.h"
 #include "ops/build.h"
 #include "ops/onnx_lower.h"
 #include "ops/onnx_raise.h"
@@ -20,143 +21,38 @@ std::string label(const Graph& g, NodeId id) {
   return str(node.type, g.names[id].empty() ? "" : " " + emend::quoted(g.names[id]));
 }
 
+bool are_numbers(const Tensor& t) {
+  return is_integer(t.dtype()) && t.shape().size() <= 1 && t.count() <= kMostNumbersOfAShape;
+}
+
+// The graph with a constant of its own for every use of numbers: at one size numbers may be equal,
+// and then one constant, that are not at another.
+Graph with_numbers_apart(const Graph& g) {
+  GraphBuilder b;
+  IdVec<NodeId, NodeId> made(g.size());
+  auto use = [&](NodeId id) {
+    if (!g.is_constant(id) || !are_numbers(g.constant(id))) return made[id];
+    b.set_origin(g.names[id]);
+    return b.constant(g.constant(id));
+  };
+  for (const auto& i : g.inputs) made[i.node] = b.input(i.name, g.types[i.node], i.donated);
+  for (size_t i = 0; i < g.size(); ++i) {
+    NodeId id{i};
+    const Node& n = g.nodes[id];
+    if (n.op == kInputOp || (n.op == kConstantOp && are_numbers(g.constant(id)))) continue;
+    std::vector<NodeId> operands;
+    for (NodeId a : n.args) operands.push_back(use(a));
+    b.set_origin(g.names[id]);
+    made[id] = n.op == kConstantOp ? b.constant(g.constant(id))
+                                   : b.try_op(n.op, operands, n.attrs).value_or_throw();
+  }
+  for (const auto& o : g.outputs) b.output(o.name, use(o.node));
+  return std::move(b).build();
+}
+
 bool is_fixed(const Dims& numbers) {
   return std::ranges::all_of(numbers, [&](int64_t n) { return n == numbers[0]; });
 }
-
-// A number of an operand as the file will have it: written, or computed when the program runs.
-using Number = std::variant<int64_t, SizeFormula>;
-
-// Writes numbers as nodes that compute them from shapes; what was written once is used again.
-class NumberWriter {
- public:
-  NumberWriter(GraphBuilder& b, int64_t opset) : b_(b), opset_(opset) {}
-
-  // `made` maps values of the old graph to the new one.
-  NodeId write(const std::vector<Number>& numbers, const Type& type,
-               const IdVec<NodeId, NodeId>& made) {
-    std::vector<NodeId> pieces;
-    Dims written;
-    auto end_of_written = [&] {
-      if (!written.empty()) pieces.push_back(b_.ints(written));
-      written.clear();
-    };
-    scalar_ = type.rank() == 0;
-    for (size_t i = 0; i < numbers.size();) {
-      if (const auto* n = std::get_if<int64_t>(&numbers[i])) {
-        written.push_back(*n);
-        ++i;
-        continue;
-      }
-      end_of_written();
-      size_t many = dimensions_from(numbers, i);
-      const auto& f = std::get<SizeFormula>(numbers[i]);
-      pieces.push_back(many > 1 ? dimensions(f.product[0], many, made) : formula(f, made));
-      i += many;
-    }
-    end_of_written();
-    NodeId all = pieces.size() == 1 ? pieces[0] : concat(pieces);
-    if (type.dtype != DType::i64)
-      all = emit("Cast", {all}, type, {{"to", int64_t{info(type.dtype).onnx}}});
-    return all;
-  }
-
- private:
-  // How many numbers from i on are dimensions of one value that stand beside one another.
-  static size_t dimensions_from(const std::vector<Number>& numbers, size_t i) {
-    const auto* first = std::get_if<SizeFormula>(&numbers[i]);
-    if (!first->is_dimension()) return 1;
-    size_t many = 1;
-    for (; i + many < numbers.size(); ++many) {
-      const auto* next = std::get_if<SizeFormula>(&numbers[i + many]);
-      bool beside = next && next->is_dimension() &&
-                    next->product[0].value == first->product[0].value &&
-                    next->product[0].axis == first->product[0].axis + static_cast<int64_t>(many);
-      if (!beside) break;
-    }
-    return many;
-  }
-
-  NodeId dimensions(const SizedDimension& from, size_t many, const IdVec<NodeId, NodeId>& made) {
-    auto count = static_cast<int64_t>(many);
-    auto [it, fresh] = dimensions_.try_emplace({made[from.value], from.axis, scalar_ ? 0 : count});
-    if (!fresh) return it->second;
-    Type type = Type::tensor(DType::i64, scalar_ ? Dims() : Dims{count});
-    if (opset_ >= 15 && !scalar_) {
-      return it->second = emit("Shape", {made[from.value]}, type,
-                               {{"start", from.axis}, {"end", from.axis + count}});
-    }
-    auto [shape, unknown] = shapes_.try_emplace(made[from.value]);
-    if (unknown)
-      shape->second = emit("Shape", {made[from.value]},
-                           Type::tensor(DType::i64, {b_.type(made[from.value]).rank()}));
-    Dims axes;
-    for (int64_t a = 0; a < count; ++a) axes.push_back(from.axis + a);
-    NodeId which = scalar_ ? number(from.axis) : b_.ints(axes);
-    return it->second = emit("Gather", {shape->second, which}, type, {{"axis", int64_t{0}}});
-  }
-
-  NodeId formula(const SizeFormula& f, const IdVec<NodeId, NodeId>& made) {
-    NodeId value = dimensions(f.product[0], 1, made);
-    for (size_t i = 1; i < f.product.size(); ++i)
-      value = arithmetic("Mul", value, dimensions(f.product[i], 1, made));
-    if (f.factor != 1) value = arithmetic("Mul", value, number(f.factor));
-    if (f.inner != 0) value = arithmetic("Add", value, number(f.inner));
-    if (f.divisor != 1) value = arithmetic("Div", value, number(f.divisor));
-    if (f.more) value = arithmetic("Add", value, dimensions(*f.more, 1, made));
-    if (f.less) value = arithmetic("Sub", value, dimensions(*f.less, 1, made));
-    if (f.offset != 0) value = arithmetic("Add", value, number(f.offset));
-    return value;
-  }
-
-  NodeId number(int64_t n) { return scalar_ ? b_.constant(Tensor::of_int(n)) : b_.ints({n}); }
-
-  NodeId arithmetic(const char* type, NodeId a, NodeId b) {
-    std::string key = str(type, " ", a.value, " ", text_of(b));
-    auto [it, fresh] = computed_.try_emplace(key);
-    if (fresh)
-      it->second = emit(type, {a, b}, Type::tensor(DType::i64, scalar_ ? Dims() : Dims{1}));
-    return it->second;
-  }
-
-  NodeId concat(const std::vector<NodeId>& pieces) {
-    std::string key = "Concat";
-    int64_t count = 0;
-    for (NodeId p : pieces) {
-      key += " " + text_of(p);
-      count += b_.shape(p)[0];
-    }
-    auto [it, fresh] = computed_.try_emplace(key);
-    if (fresh)
-      it->second =
-          emit("Concat", pieces, Type::tensor(DType::i64, {count}), {{"axis", int64_t{0}}});
-    return it->second;
-  }
-
-  std::string text_of(NodeId n) const {
-    if (!b_.graph().is_constant(n)) return str(n.value);
-    return shape_text(b_.graph().constant(n).ints());
-  }
-
-  NodeId emit(const char* type, const std::vector<NodeId>& operands, Type result,
-              std::vector<Attrs::Entry> attributes = {}) {
-    b_.set_origin("");
-    OnnxNode node{.type = type,
-                  .version = opset_,
-                  .attributes = Attrs(std::move(attributes)),
-                  .present = Dims(operands.size(), 1),
-                  .result = std::move(result)};
-    return add_onnx_node(b_, node, operands);
-  }
-
-  GraphBuilder& b_;
-  int64_t opset_;
-  bool scalar_ = false;  // the numbers that are being written are one of rank 0
-  // By value, first axis and how many; 0 for a scalar.
-  std::map<std::tuple<NodeId, int64_t, int64_t>, NodeId> dimensions_;
-  std::map<NodeId, NodeId> shapes_;
-  std::map<std::string, NodeId> computed_;
-};
 
 class Generaliser {
  public:
@@ -166,7 +62,7 @@ class Generaliser {
   std::variant<Graph, NotGeneral> run() {
     if (!compare()) return std::move(obstacle_);
     GraphBuilder b;
-    NumberWriter writer(b, opset_);
+    NumberWriter writer(b, opset_, all_numbers());
     IdVec<NodeId, NodeId> made(g_.size());
     for (size_t i = 0; i < g_.size(); ++i) {
       NodeId id{i};
@@ -176,7 +72,7 @@ class Generaliser {
         const auto& input = g_.inputs[static_cast<size_t>(n.attrs.get<int64_t>("index"))];
         made[id] = b.input(input.name, g_.types[id], input.donated);
       } else if (n.op == kConstantOp) {
-        made[id] = b.constant(g_.constant(id));
+        made[id] = constant(b, g_.constant(id));
       } else {
         std::vector<NodeId> operands;
         for (NodeId a : n.args) operands.push_back(made[a]);
@@ -264,7 +160,7 @@ class Generaliser {
         Dims sizes = at_position(*lists, p);
         auto f = is_fixed(sizes) ? std::nullopt : formula_of(sizes, of_inputs_, of_others_);
         if (!is_fixed(sizes) && !f) return fails(o.node, "an output depends on the size");
-        numbers.push_back(f ? Number(std::move(*f)) : Number(sizes[0]));
+        numbers.push_back(f ? Number(SizeNumber{std::move(*f), sizes}) : Number(sizes[0]));
       }
       if (!lists) return fails(o.node, "an output depends on the size");
       output_numbers_[o.node] = std::move(numbers);
@@ -272,14 +168,30 @@ class Generaliser {
     return true;
   }
 
+  // Numbers that are the same everywhere are one constant again.
+  NodeId constant(GraphBuilder& b, const Tensor& value) {
+    if (!are_numbers(value)) return b.constant(value);
+    auto [it, fresh] = constants_.try_emplace(str(to_text(value.type()), shape_text(value.ints())));
+    if (fresh) it->second = b.constant(value);
+    return it->second;
+  }
+
+  std::vector<std::vector<Number>> all_numbers() const {
+    std::vector<std::vector<Number>> all;
+    for (const auto& [id, operands] : numbers_) {
+      for (const auto& [at, numbers] : operands) {
+        if (g_.types[g_.nodes[id].args[at]].rank() == 1) all.push_back(numbers);
+      }
+    }
+    return all;
+  }
+
   // The numbers that a constant holds in each program, if they are few.
   std::optional<std::vector<Dims>> lists_of(NodeId constant) const {
     std::vector<Dims> lists;
     for (const Graph& v : raised_) {
       const Tensor& t = v.constant(constant);
-      if (!is_integer(t.dtype()) || t.shape().size() > 1 || t.count() > kMostNumbersOfAShape ||
-          t.shape() != g_.constant(constant).shape())
-        return std::nullopt;
+      if (!are_numbers(t) || t.shape() != g_.constant(constant).shape()) return std::nullopt;
       lists.push_back(t.ints());
     }
     return lists;
@@ -294,9 +206,62 @@ class Generaliser {
   std::optional<std::vector<Number>> numbers_of(NodeId id, size_t at) {
     const Node& n = g_.nodes[id];
     if (op_def(n).kind != Kind::opaque) return std::nullopt;
-    auto all = lists_of(n.args[at]);
-    if (!all) return std::nullopt;
-    const std::vector<Dims>& lists = *all;
+    auto lists = lists_of(n.args[at]);
+    if (!lists) return std::nullopt;
+    auto numbers = one_by_one(n, at, *lists);
+    if (!numbers || !is_joined(*numbers) || joined_.contains(text_of(*numbers))) return numbers;
+    if (auto together = dimensions_of_one_value(id, *lists)) return together;
+    joined_.insert(text_of(*numbers));
+    return numbers;
+  }
+
+  // What a list says: words, and what is computed as it is in each program.
+  static std::string text_of(const std::vector<Number>& numbers) {
+    std::string text;
+    for (const Number& n : numbers) {
+      const auto* computed = std::get_if<SizeNumber>(&n);
+      text += " " + (computed ? shape_text(computed->sizes) : str(std::get<int64_t>(n)));
+    }
+    return text;
+  }
+
+  // Whether numbers are computed, and are pieces of a list.
+  static bool is_joined(const std::vector<Number>& numbers) {
+    return numbers.size() > 1 && std::ranges::any_of(numbers, [](const Number& n) {
+             return std::holds_alternative<SizeNumber>(n);
+           });
+  }
+
+  // The dimensions of a value made before, beside one another: one node reads them.
+  std::optional<std::vector<Number>> dimensions_of_one_value(NodeId id,
+                                                             const std::vector<Dims>& lists) const {
+    auto stands_at = [&](NodeId value, int64_t axis) {
+      for (size_t k = 0; k < lists.size(); ++k) {
+        const Type& t = types_[k][value];
+        if (!t.is_tensor() || t.rank() < axis + std::ssize(lists[k]) ||
+            !std::equal(lists[k].begin(), lists[k].end(), t.shape.begin() + axis))
+          return false;
+      }
+      return true;
+    };
+    for (NodeId value(0); value < id; value = NodeId(value.value + 1)) {
+      if (g_.is_constant(value) || !types_[0][value].is_tensor()) continue;
+      for (int64_t axis = 0; axis < types_[0][value].rank(); ++axis) {
+        if (!stands_at(value, axis)) continue;
+        std::vector<Number> numbers;
+        for (size_t p = 0; p < lists[0].size(); ++p) {
+          Dims sizes = at_position(lists, p);
+          SizedDimension d{value, axis + static_cast<int64_t>(p), sizes};
+          numbers.emplace_back(SizeNumber{SizeFormula{.product = {std::move(d)}}, sizes});
+        }
+        return numbers;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::vector<Number>> one_by_one(const Node& n, size_t at,
+                                                const std::vector<Dims>& lists) const {
     auto node = n.attrs.as<OnnxNode>();
     bool reshape = node.type == "Reshape" && at == 1 && node.domain.empty() &&
                    !node.attributes.get_or<int64_t>("allowzero", 0);
@@ -310,7 +275,7 @@ class Generaliser {
       } else if (auto word = word_for(node, n, at, p, lists[0].size(), sizes)) {
         numbers.emplace_back(*word);
       } else if (auto f = formula(n, sizes); f && !(reshape && !left_over)) {
-        numbers.emplace_back(std::move(*f));
+        numbers.emplace_back(SizeNumber{std::move(*f), sizes});
       } else if (reshape && !left_over) {
         left_over = true;
         numbers.emplace_back(int64_t{-1});
@@ -410,13 +375,17 @@ class Generaliser {
   std::map<NodeId, std::vector<Number>> output_numbers_;             // outputs that are numbers
   std::vector<IdVec<NodeId, Type>> types_;                           // of each program's values
   std::vector<SizedDimension> of_inputs_, of_others_;
+  std::set<std::string> joined_;  // lists of pieces, which serve again
+  std::map<std::string, NodeId> constants_;
 };
 
 }  // namespace
 
 std::variant<Graph, NotGeneral> generalise(const std::vector<Graph>& raised, int64_t opset) {
   EMEND_ASSERT(!raised.empty());
-  return Generaliser(raised, opset).run();
+  std::vector<Graph> apart;
+  for (const Graph& g : raised) apart.push_back(with_numbers_apart(g));
+  return Generaliser(apart, opset).run();
 }
 
 std::variant<std::monostate, int64_t, std::string> Generalised::dimension(

@@ -6,30 +6,16 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "ops/evaluate.h"
 #include "ops/families.h"
+#include "ops/onnx_lower.h"
 #include "ops/table.h"
 
 namespace emend {
 namespace {
 
 using Lowered1 = Result<std::vector<NodeId>>;
-
-bool follows_from_constants(const Graph& g, NodeId root) {
-  std::vector<NodeId> open = {root};
-  std::set<NodeId> seen;
-  while (!open.empty()) {
-    NodeId n = open.back();
-    open.pop_back();
-    if (g.is_constant(n) || !seen.insert(n).second) continue;
-    Kind kind = op_def(g.nodes[n]).kind;
-    if (g.nodes[n].op == kInputOp || kind == Kind::random || kind == Kind::opaque) return false;
-    open.insert(open.end(), g.nodes[n].args.begin(), g.nodes[n].args.end());
-  }
-  return true;
-}
 
 // The operator on some of the node's inputs. Only constants are looked at: the values of data
 // inputs must not become part of the program.
@@ -38,7 +24,7 @@ std::vector<NodeId> host_op(OnnxCall& c, std::string_view name, std::vector<Node
   std::vector<Value> values;
   std::vector<Type> types;
   for (NodeId a : args) {
-    auto v = follows_from_constants(c.b.graph(), a) ? c.value_of(a) : std::nullopt;
+    auto v = follows_from(Known::constants, c.b.graph(), a) ? c.value_of(a) : std::nullopt;
     if (!v) return c.b.get_all(c.b.op(name, args, attrs));
     types.push_back(v->type());
     values.emplace_back(std::move(*v));
@@ -138,7 +124,7 @@ Value compress_eval(const EvalContext& c, const AlongOrFlat& a, std::span<const 
 Lowered1 compress_lower(OnnxCall& c) {
   AlongOrFlat a{!c.has_attr("axis"), c.int_attr("axis", 0)};
   NodeId x = c.inputs[0], condition = c.inputs.at(1);
-  if (!follows_from_constants(c.b.graph(), condition))
+  if (!follows_from(Known::constants, c.b.graph(), condition))
     return host_op(c, "compress", {x, condition}, to_attrs(a));
   // A constant condition is a gather.
   Dims chosen, flags = c.ints(1).value_or_throw();

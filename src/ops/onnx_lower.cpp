@@ -19,6 +19,31 @@ std::optional<Tensor> OnnxCall::value(size_t i) const {
   return has(i) && value_of ? value_of(inputs[i]) : std::nullopt;
 }
 
+std::optional<Tensor> value_of_data(const OnnxCall& c, size_t i) {
+  bool known = c.has(i) && follows_from(Known::constants_and_sizes, c.b.graph(), c.inputs[i]);
+  return known ? c.value(i) : std::nullopt;
+}
+
+bool follows_from(Known known, const Graph& g, NodeId value) {
+  std::vector<NodeId> open = {value};
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    NodeId id = open.back();
+    open.pop_back();
+    if (g.is_constant(id) || !seen.insert(id).second) continue;
+    const Node& n = g.nodes[id];
+    Kind kind = op_def(n).kind;
+    if (n.op == kInputOp || kind == Kind::random) return false;
+    if (kind == Kind::opaque) {
+      if (known == Known::constants) return false;
+      auto node = n.attrs.as<OnnxNode>();
+      if (node.domain.empty() && (node.type == "Shape" || node.type == "Size")) continue;
+    }
+    open.insert(open.end(), n.args.begin(), n.args.end());
+  }
+  return true;
+}
+
 namespace {
 
 // A value as a list of numbers; lists of attributes are copied a few times on their way.

@@ -16,6 +16,14 @@
 
 namespace emend {
 
+// What a value may follow from that is the same for all inputs, or all of the same sizes.
+enum class Known : uint8_t { constants, constants_and_sizes };
+bool follows_from(Known known, const Graph& g, NodeId value);
+
+// The value of a data operand where it follows from constants and sizes: values of inputs must not
+// become part of the program.
+std::optional<Tensor> value_of_data(const OnnxCall& c, size_t i);
+
 struct LowerOptions {
   // Values of inputs by name; one is pinned when a shape depends on it.
   std::map<std::string, Tensor> input_values;

@@ -8,6 +8,7 @@
 #include "ops/control.h"
 #include "ops/families.h"
 #include "ops/movement.h"
+#include "ops/onnx_lower.h"
 #include "ops/table.h"
 
 namespace emend {
@@ -302,6 +303,12 @@ class Expansion {
 
 // --- ONNX ---
 
+// A bias or a state of zeros is what stands for one that is not there.
+bool are_zeros(const std::optional<Tensor>& value) {
+  if (!value || !is_float(value->dtype())) return false;
+  return std::ranges::all_of(value->reals(), [](double v) { return v == 0; });
+}
+
 Result<std::vector<NodeId>> recurrent_lower(OnnxCall& c, const std::string& op,
                                             const CellKind& kind) {
   Recurrent a;
@@ -319,8 +326,9 @@ Result<std::vector<NodeId>> recurrent_lower(OnnxCall& c, const std::string& op,
   a.linear_before_reset = c.int_attr("linear_before_reset", 0) != 0;
   std::vector<NodeId> args = {c.inputs.at(0), c.inputs.at(1), c.inputs.at(2)};
   for (size_t i = 0; i < kOptionals; ++i) {
-    a.present.push_back(c.has(3 + i));
-    if (c.has(3 + i)) args.push_back(c.inputs[3 + i]);
+    bool given = c.has(3 + i) && (i == kLengths || !are_zeros(value_of_data(c, 3 + i)));
+    a.present.push_back(given);
+    if (given) args.push_back(c.inputs[3 + i]);
   }
   return c.b.get_all(c.b.op(op, args, to_attrs(a)));
 }

@@ -26,6 +26,8 @@ std::vector<Rule> movement_rules() {
                                   {"(at_least ?p 0)", "(at_least ?q 0)"}, "x:[a,b]"),
       always("concat-axis",       "(concat[axis=?k] ?x ?y*...)", "(concat[axis=(sum ?k (rank ?x))] ?x ?y*...)", {"(negative ?k)"}, "x:[a,b,c] y*:[a,b,c]"),
       always("concat-concat",     "(concat[axis=?k] ?x*... (concat[axis=?k] ?y*...) ?z*...)", "(concat[axis=?k] ?x*... ?y*... ?z*...)", {}, "x*:[a_i,b] y*:[c_i,b] z*:[d_i,b]"),
+      always("concat-stack",      "(concat[axis=?k] (reshape[shape=?s] ?x*)...)", "(reshape[shape=(spliced ?s ?k (list (length (sizes ?x* ?k))))] (concat[axis=?k] ?x*...))",
+                                  {"(equal (item ?s ?k) 1)", "(each (equal (shape ?x*) (spliced ?s ?k (between 0 0))))"}, "x*:[a,b]"),
       always("concat-split",      "(concat[axis=?k] (get[index=?i*] (split[axis=?k, sizes=?s] ?x))...)", "?x", {"(equal ?i* (iota (length ?s)))"}, "x:[a,b]"),
       always("split-concat",      "(get[index=?i] (split[axis=?k, sizes=?s] (concat[axis=?k] ?x*...)))", "(at ?i ?x*)", {"(equal ?s (sizes ?x* ?k))"}, "x*:[a_i,b]"),
       always("broadcast-left",    "(?f:binary (broadcast[?a] ?x) ?y)", "(?f ?x ?y)", {}, "x:~[a,b] y:[a,b]"),
@@ -35,6 +37,9 @@ std::vector<Rule> movement_rules() {
       always("reduce-sum-squeeze",  "(reshape[?s] (reduce_sum[?a, keepdims=true] ?x))",  "(reduce_sum[?a, keepdims=false] ?x)"),
       always("reduce-mean-squeeze", "(reshape[?s] (reduce_mean[?a, keepdims=true] ?x))", "(reduce_mean[?a, keepdims=false] ?x)"),
       always("reduce-max-squeeze",  "(reshape[?s] (reduce_max[?a, keepdims=true] ?x))",  "(reduce_max[?a, keepdims=false] ?x)"),
+      always("reduce-sum-unsqueeze",  "(reshape[?s] (reduce_sum[?a, keepdims=false] ?x))",  "(reduce_sum[?a, keepdims=true] ?x)"),
+      always("reduce-mean-unsqueeze", "(reshape[?s] (reduce_mean[?a, keepdims=false] ?x))", "(reduce_mean[?a, keepdims=true] ?x)"),
+      always("reduce-max-unsqueeze",  "(reshape[?s] (reduce_max[?a, keepdims=false] ?x))",  "(reduce_max[?a, keepdims=true] ?x)"),
 
       both("reshape-through",     "(reshape[?a] (?f:unary ?x))",   "(?f (reshape[?a] ?x))"),
       both("transpose-through",   "(transpose[?a] (?f:unary ?x))", "(?f (transpose[?a] ?x))"),

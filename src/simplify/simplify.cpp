@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ops/fold.h"
+#include "ops/onnx_row.h"
 #include "ops/table.h"
 #include "ops/verify.h"
 #include "rules/match.h"
@@ -86,7 +87,12 @@ void use_rules(State& s, bool finish) {
 // never invalidates a match at another.
 class Round {
  public:
-  Round(const Graph& g, State& s) : g_(g), s_(s), uses_(use_counts(g)), facts_(facts_of(g)) {
+  Round(const Graph& g, State& s)
+      : g_(g),
+        s_(s),
+        only_onnx_(std::ranges::all_of(g.nodes, is_structure_or_onnx)),
+        uses_(use_counts(g)),
+        facts_(facts_of(g)) {
     // What is not folded here the program computes at every run: no place to move work to.
     facts_.weight_only = nullptr;
   }
@@ -226,7 +232,7 @@ class Round {
     }
     Node key{op, attrs, SmallVec<NodeId, 4>(args)};
     if (op_def(op).has(commutative)) std::sort(key.args.begin(), key.args.end());
-    bool shareable = s_.share && op_def(op).kind != Kind::opaque;
+    bool shareable = s_.share && (op_def(op).kind != Kind::opaque || shares_onnx(attrs));
     if (shareable) {
       auto it = nodes_.find(key);
       if (it != nodes_.end()) {
@@ -237,6 +243,15 @@ class Round {
     NodeId made = b_.try_op(op, args, attrs).value_or_throw();
     if (shareable) nodes_.emplace(std::move(key), made);
     return made;
+  }
+
+  // Among ONNX nodes alone, as in the body of a Loop that waits for run time. Beside others they
+  // stand where a program depends on sizes, and two may be the same at this size only.
+  bool shares_onnx(Attrs attrs) const {
+    if (!only_onnx_) return false;
+    auto node = attrs.as<OnnxNode>();
+    OnnxEntry entry = find_onnx(node.domain, node.type, node.version);
+    return entry.row && op_def(entry.op).kind != Kind::random && node.captures.empty();
   }
 
   std::optional<Tensor> fold(OpId op, Attrs attrs, const std::vector<NodeId>& args) {
@@ -294,8 +309,14 @@ class Round {
     size_t operator()(const Node& n) const { return hash(n); }
   };
 
+  static bool is_structure_or_onnx(const Node& n) {
+    Kind kind = op_def(n).kind;
+    return kind == Kind::structure || kind == Kind::opaque;
+  }
+
   const Graph& g_;
   State& s_;
+  bool only_onnx_;
   IdVec<NodeId, int> uses_;
   TermFacts facts_;
   IdVec<NodeId, char> needed_;
@@ -306,21 +327,31 @@ class Round {
   std::map<std::pair<const std::byte*, std::string>, NodeId> constants_;
 };
 
-// The bodies of loops and branches, each cleaned once.
+// The bodies of loops and branches, each cleaned once; those of ONNX nodes are among what the file
+// says of the node.
+Attrs with_simple_bodies(Attrs attrs, const SimplifyOptions& options, State& s) {
+  Attrs out = attrs;
+  for (const auto& [name, value] : attrs.entries()) {
+    if (const Attrs* inner = value.as<Attrs>()) {
+      out = out.with(name, with_simple_bodies(*inner, options, s));
+      continue;
+    }
+    const GraphRef* body = value.as<GraphRef>();
+    if (!body || !*body) continue;
+    SimplifyReport report;
+    Graph simple = simplify(**body, options, &report);
+    for (const auto& f : report.fired) s.fired[f.rule] += f.times;
+    out = out.with(name, GraphRef(std::move(simple)));
+  }
+  return out;
+}
+
 Graph with_simple_subgraphs(const Graph& g, SimplifyOptions options, State& s) {
   options.monitor = options.monitor.silent();
   Graph out = g;
   for (size_t i = 0; i < out.size(); ++i) {
     Node& n = out.nodes[NodeId(i)];
-    if (op_def(n).kind == Kind::opaque) continue;
-    for (const auto& [name, value] : n.attrs.entries()) {
-      const GraphRef* body = value.as<GraphRef>();
-      if (!body || !*body) continue;
-      SimplifyReport inner;
-      Graph simple = simplify(**body, options, &inner);
-      for (const auto& f : inner.fired) s.fired[f.rule] += f.times;
-      n.attrs = n.attrs.with(name, GraphRef(std::move(simple)));
-    }
+    n.attrs = with_simple_bodies(n.attrs, options, s);
   }
   return out;
 }

@@ -130,6 +130,9 @@ CASES = {
     "twice": ([2, 3], [node("Exp", "x", "a"), node("Exp", "x", "b"), node("Mul", "a b", "y")], [], 2),
     "concats": ([2, 3], [node("Concat", "x x", "a", axis=0), node("Exp", "x", "e"), node("Concat", "e a x", "y", axis=0)],
                 [], 2),
+    "stack": ([2, 3], [node("Exp", "x", "a"), node("Unsqueeze", "a one", "b"), node("Sigmoid", "x", "c"), node("Unsqueeze", "c one", "d"),
+                       node("Concat", "b d", "y", axis=1)], [ints("one", 1)], 4),
+    "mean_unsqueezed": ([2, 3, 4], [node("ReduceMean", "x", "a", axes=[1], keepdims=0), node("Unsqueeze", "a one", "y")], [ints("one", 1)], 1),
     "gelu": ([2, 3], GELU, GELU_NUMBERS, 1, 20),
     "gelu_without_a_name": ([2, 3], GELU, GELU_NUMBERS, 5, 17),
     "layer_norm": ([2, 3, 8], [

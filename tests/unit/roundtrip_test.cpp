@@ -5,6 +5,7 @@
 #include "export/onnx.h"
 #include "ops/build.h"
 #include "ops/evaluate.h"
+#include "ops/onnx_lower.h"
 #include "support/onnx_models.h"
 #include "support/onnx_samples.h"
 
@@ -152,6 +153,36 @@ TEST(Export, ANumberThatIsComputedWithIsComputedFromTheShape) {
   Model odd = onnx_file(out.file).import({.symbols = {{"N", 3}, {"M", 1}}});
   std::vector<Value> x = {Tensor::of_reals(DType::f32, {3, 1}, std::vector<double>{1, 2, 3})};
   EXPECT_EQ(evaluate(odd.graph, x)[0].tensor.reals(), (std::vector<double>{3, 6, 9}));
+}
+
+// Ranges as long as the sizes of x; equal numbers are one constant, as cleaning leaves them.
+AtSizes ranges_at(int64_t n, int64_t m) {
+  GraphBuilder b;
+  b.input("x", Type::tensor(DType::f32, {n, m}));
+  NodeId zero = b.constant(Tensor::of_int(0)), one = b.constant(Tensor::of_int(1));
+  NodeId rows = b.constant(Tensor::of_int(n));
+  NodeId columns = n == m ? rows : b.constant(Tensor::of_int(m));
+  auto range = [&](NodeId count, int64_t size) {
+    OnnxNode node{.type = "Range",
+                  .version = 21,
+                  .present = {1, 1, 1},
+                  .result = Type::tensor(DType::i64, {size})};
+    return add_onnx_node(b, node, std::vector<NodeId>{zero, count, one});
+  };
+  b.output("rows", range(rows, n));
+  b.output("columns", range(columns, m));
+  return {{{"N", n}, {"M", m}}, std::move(b).build()};
+}
+
+TEST(Export, NumbersThatAreEqualAtOneSizeStayApart) {
+  auto out = export_for_all_sizes({ranges_at(6, 6).program, {.defaulted = {{"N", 6}, {"M", 6}}}},
+                                  {ranges_at(5, 7), ranges_at(11, 8)});
+  ASSERT_TRUE(std::holds_alternative<Exported>(out)) << std::get<NotGeneral>(out).reason;
+  Model odd = onnx_file(std::get<Exported>(out).file).import({.symbols = {{"N", 3}, {"M", 2}}});
+  std::vector<Value> x = {Tensor::of_reals(DType::f32, {3, 2}, std::vector<double>(6))};
+  auto results = evaluate(odd.graph, x);
+  EXPECT_EQ(results[0].tensor.ints(), (Dims{0, 1, 2}));
+  EXPECT_EQ(results[1].tensor.ints(), (Dims{0, 1}));
 }
 
 TEST(Export, WhatIsNotOneProgramForEverySizeIsNamed) {
