@@ -319,7 +319,7 @@ def test_a_size_that_is_another_at_the_edge_is_not_declared(emend, tmp_path):
 
 
 def test_squares_of_half_precision_have_room(emend, tmp_path):
-    model = small(tmp_path / "m.onnx", [("LRN", ["x"], ["y"], {"size": 3})], [("x", onnx.TensorProto.FLOAT16, [1, 4, 2])], ["y"])
-    feeds = {"x": np.linspace(-900, 700, 8).reshape(1, 4, 2).astype(np.float16)}
+    model = small(tmp_path / "m.onnx", [("LRN", ["x"], ["y"], {"size": 3})], [("x", onnx.TensorProto.FLOAT16, [1, 4, 2, 1])], ["y"])
+    feeds = {"x": np.linspace(-900, 700, 8).reshape(1, 4, 2, 1).astype(np.float16)}
     for target in ("interp", "cpu"):
         close(run(emend, tmp_path / "m.onnx", feeds, tmp_path, "--target", target)[0], computed(model, feeds), 2e-3)
