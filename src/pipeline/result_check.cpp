@@ -158,15 +158,27 @@ class Draw {
     return rounded_;
   }
 
-  // How far outputs move where inputs move by what their types round away.
+  // How far outputs move where inputs and constants move by what their types round away: constants
+  // show the steps behind one that takes up what inputs move by.
   double sensitivity(size_t output, const Value& rounded) {
-    if (moved_.empty()) {
+    constexpr uint64_t kTrials = 4;
+    for (uint64_t trial = moved_.size(); trial < kTrials; ++trial) {
       std::vector<Value> near;
-      for (size_t i = 0; i < inputs_.size(); ++i) near.push_back(nudged(inputs_[i].tensor, i));
-      moved_ = reference_outputs(before_, near, Arithmetic::real64, options_.monitor);
+      for (size_t i = 0; i < inputs_.size(); ++i)
+        near.push_back(nudged(inputs_[i].tensor, trial, i));
+      Graph other = before_;
+      for (size_t c = 0; c < other.constants.size(); ++c) {
+        Tensor& t = other.constants[ConstId(c)];
+        t = nudged(t, trial, inputs_.size() + c);
+      }
+      moved_.push_back(reference_outputs(other, near, Arithmetic::real64, options_.monitor));
     }
     const Value& exact = exact_[output];
-    return difference(kept(exact, rounded, exact), kept(moved_[output], rounded, exact));
+    double most = 0;
+    for (const std::vector<Value>& moved : moved_)
+      most = std::max(most,
+                      difference(kept(exact, rounded, exact), kept(moved[output], rounded, exact)));
+    return most;
   }
 
   // The input overflows, too, where its own is a little larger. Sums that cancel reach further on
@@ -180,13 +192,13 @@ class Draw {
     return std::isinf(difference(exact[output], own[output]));
   }
 
-  Value nudged(const Tensor& t, uint64_t stream) const {
-    if (!is_float(t.dtype())) return t;
+  Tensor nudged(const Tensor& t, uint64_t trial, uint64_t stream) const {
+    if (!is_float(t.dtype()) || info(t.dtype()).bits < 16) return t;
     const double by = kTimes * std::exp2(-significant_bits(t.dtype()));
     return Tensor::make(t.dtype(), t.shape(), [&](std::byte* to) {
       for (int64_t i = 0; i < t.count(); ++i) {
         auto at = static_cast<uint64_t>(i);
-        double sign = random_bits(options_.seed + 1, stream, at) % 2 ? 1 : -1;
+        double sign = random_bits(options_.seed + 1 + trial, stream, at) % 2 ? 1 : -1;
         store_real(t.dtype(), to, static_cast<size_t>(i), t.real(i) * (1 + sign * by));
       }
     });
@@ -199,7 +211,8 @@ class Draw {
   const Graph& before_;
   const ResultCheckOptions& options_;
   double scale_;
-  std::vector<Value> inputs_, exact_, result_, rounded_, moved_;
+  std::vector<Value> inputs_, exact_, result_, rounded_;
+  std::vector<std::vector<Value>> moved_;  // trial by trial
   double error_ = 0, allowed_ = 0;
 };
 

@@ -243,6 +243,12 @@ struct CpuProgram::Impl {
                                operands);
         });
     BufferId to = s.stores[0];
+    // A file may declare what its data does not keep to.
+    const Type& declared = g.type(s.node);
+    if (declared.is_tensor() && !(result.is_tensor() && result.tensor.type() == declared))
+      throw Error(str(g.names[s.node].empty() ? op_def(n).name : str("node ", g.names[s.node]),
+                      ": the model says that it gives ", to_text(declared), ", and it gives ",
+                      to_text(result.type())));
     if (program.buffers[to].place == Buffer::Place::host) {
       i.host[to.value] = std::move(result);
     } else if (program.buffers[to].bytes) {

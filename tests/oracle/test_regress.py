@@ -323,3 +323,27 @@ def test_squares_of_half_precision_have_room(emend, tmp_path):
     feeds = {"x": np.linspace(-900, 700, 8).reshape(1, 4, 2, 1).astype(np.float16)}
     for target in ("interp", "cpu"):
         close(run(emend, tmp_path / "m.onnx", feeds, tmp_path, "--target", target)[0], computed(model, feeds), 2e-3)
+
+
+def test_a_declared_shape_that_data_does_not_keep_to_is_an_error(emend, tmp_path):
+    model = small(tmp_path / "m.onnx", [("NonZero", ["x"], ["n"]), ("Compress", ["n", "c"], ["y"], {"axis": 0})], [("x", FLOAT, [3])], ["y"], {"c": [True]})
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [1, 2]))
+    onnx.save(model, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.ones(3, np.float32))
+    done = emend.run("run", tmp_path / "m.onnx", "--target", "cpu", "--input", f"x:{tmp_path / 'x.npy'}")
+    assert done.returncode == 3 and "says that it gives i64[1,2], and it gives i64[1,3]" in done.stderr, done.stderr
+
+
+def test_a_step_that_constants_tip_is_no_fault(emend, tmp_path):
+    """A quantized network whose second layer's sums lie next to ties: nudging the input alone changes nothing."""
+    rng = np.random.default_rng(5)
+    constants = {"s": np.float32(0.05), "z": np.int8(3), "t": np.float32(0.1)}
+    nodes, last = [("QuantizeLinear", ["x", "s", "z"], ["q"]), ("DequantizeLinear", ["q", "s", "z"], ["d0"])], "d0"
+    for i in range(3):
+        constants[f"w{i}"], constants[f"v{i}"] = rng.integers(-90, 90, (4, 4)).astype(np.int8), rng.uniform(0.01, 0.05, 4).astype(np.float32)
+        constants[f"o{i}"] = np.zeros(4, np.int8)
+        nodes += [("DequantizeLinear", [f"w{i}", f"v{i}", f"o{i}"], [f"f{i}"], {"axis": 0}), ("MatMul", [last, f"f{i}"], [f"m{i}"]),
+                  ("QuantizeLinear", [f"m{i}", "t", "z"], [f"q{i}"]), ("DequantizeLinear", [f"q{i}", "t", "z"], [f"d{i + 1}"])]
+        last = f"d{i + 1}"
+    small(tmp_path / "m.onnx", nodes, [("x", FLOAT, [64, 4])], [last], constants)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx")

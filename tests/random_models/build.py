@@ -58,6 +58,7 @@ class Builder:
     def __init__(self, rng, opset, prefix=""):
         self.rng, self.opset, self.prefix = rng, opset, prefix
         self.nodes, self.inputs, self.constants, self.values, self.order = [], [], {}, {}, []
+        self.of_one_size = False
         self.count = 0
 
     # Drawing.

@@ -22,7 +22,7 @@ NAN_APART = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "CastLike", "Arg
 # Of values so small that their squares vanish these give 0 in onnxruntime, the value itself here, and neither what the formula says.
 VANISHING = {"LpNormalization"}
 # Sums that cancel: what rounding leaves in one element is of the largest one.
-CANCELLING = {"DFT", "STFT"}
+CANCELLING = {"DFT", "STFT", "BlackmanWindow", "HammingWindow", "HannWindow"}
 # A normalization may be folded into the weights before it, which are no whole numbers then.
 CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 UNITS = 4  # of the last place, up or down
