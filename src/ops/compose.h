@@ -74,6 +74,10 @@ Formula min(const Formula& x, const Dims& axes);
 Formula reshape(const Formula& x, const Dims& shape);
 Formula broadcast(const Formula& x, const Dims& shape);
 Formula cast(const Formula& x, DType to);
+// What squares and their sums are computed in: narrower floats have no room for them.
+inline DType roomy(DType t) {
+  return info(t).bits < 32 ? DType::f32 : t;
+}
 Formula transpose(const Formula& x, const Dims& perm);
 Formula concat(std::initializer_list<Formula> parts, int64_t axis);
 // `size` elements of one axis from `start`.

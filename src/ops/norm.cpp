@@ -173,19 +173,21 @@ NodeId rms_norm_expand(GraphBuilder& b, const RmsNorm& a, Args args) {
 
 // Where the norm is 0 every element is, and so is the result.
 NodeId lp_norm_expand(GraphBuilder& b, const LpNorm& a, Args args) {
-  Formula x(b, args[0]);
+  const DType own = b.dtype(args[0]);
+  Formula x = cast(Formula(b, args[0]), roomy(own));
   Dims axis = {normal_axis(a.axis, x.rank()).value_or_throw()};
   if (a.p != 1 && a.p != 2) throw Error(str("the norm of order ", a.p, " is not defined"));
   Formula norm = a.p == 1 ? sum(abs(x), axis) : sqrt(sum(x * x, axis));
-  return x / where(equal(norm, norm.number(0)), norm.number(1), norm);
+  return cast(x / where(equal(norm, norm.number(0)), norm.number(1), norm), own);
 }
 
 NodeId mean_variance_norm_expand(GraphBuilder& b, const MeanVarianceNorm& a, Args args) {
-  Formula x(b, args[0]);
+  const DType own = b.dtype(args[0]);
+  Formula x = cast(Formula(b, args[0]), roomy(own));
   Dims axes = normal_axes(a.axes, x.rank()).value_or_throw();
   if (axes.empty()) axes = axes_from(0, x.rank());
   Formula centred = x - mean(x, axes);
-  return centred / (sqrt(mean(centred * centred, axes)) + 1e-9);
+  return cast(centred / (sqrt(mean(centred * centred, axes)) + 1e-9), own);
 }
 
 // --- ONNX ---

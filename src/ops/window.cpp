@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "ops/compose.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
 #include "ops/movement.h"
@@ -240,9 +241,11 @@ NodeId root(GraphBuilder& b, NodeId x, int64_t p) {
 }
 
 NodeId lp_pool_expand(GraphBuilder& b, const LpPool& a, Args args) {
-  NodeId sum = b.op("sum_pool", {magnitude(b, args[0], a.p)},
-                    Pool{a.kernel, a.strides, a.dilations, a.pads});
-  return root(b, sum, a.p);
+  const DType own = b.dtype(args[0]);
+  NodeId x = cast(Formula(b, args[0]), roomy(own));
+  NodeId sum =
+      b.op("sum_pool", {magnitude(b, x, a.p)}, Pool{a.kernel, a.strides, a.dilations, a.pads});
+  return cast(Formula(b, root(b, sum, a.p)), own);
 }
 
 struct Lrn {
@@ -251,18 +254,14 @@ struct Lrn {
   EMEND_FIELDS(alpha, beta, bias, size)
 };
 
-// x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta; squares of narrower
-// floats have no room in their type.
+// x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta
 NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
   const DType own = b.dtype(args[0]);
   const Dims shape = b.shape(args[0]);
   if (shape.size() < 2) throw Error(str("needs channels, got ", shape_text(shape)));
   if (a.size < 1) throw Error(str("a neighbourhood of ", a.size, " channels"));
-  const DType t = info(own).bits < 32 ? DType::f32 : own;
-  auto as = [&](NodeId n, DType to) {
-    return b.dtype(n) == to ? n : b.op("cast", {n}, Attrs({{"to", to}}));
-  };
-  NodeId x = as(args[0], t);
+  const DType t = roomy(own);
+  NodeId x = cast(Formula(b, args[0]), t);
   // Channels become the one spatial dimension of a window.
   int64_t inner = count(std::span(shape).subspan(2));
   NodeId squares = b.op("reshape", {b.op("mul", {x, x})}, Reshape{{shape[0], 1, shape[1], inner}});
@@ -271,7 +270,7 @@ NodeId lrn_expand(GraphBuilder& b, const Lrn& a, Args args) {
   NodeId sum = b.op("reshape", {b.op("sum_pool", {squares}, neighbours)}, Reshape{shape});
   NodeId scaled = b.op("mul", {sum, b.scalar(a.alpha / static_cast<double>(a.size), t)});
   NodeId base = b.op("add", {scaled, b.scalar(a.bias, t)});
-  return as(b.op("div", {x, b.op("pow", {base, b.scalar(a.beta, t)})}), own);
+  return cast(Formula(b, b.op("div", {x, b.op("pow", {base, b.scalar(a.beta, t)})})), own);
 }
 
 // --- ONNX ---

@@ -318,11 +318,15 @@ def test_a_size_that_is_another_at_the_edge_is_not_declared(emend, tmp_path):
         close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
 
 
-def test_squares_of_half_precision_have_room(emend, tmp_path):
-    model = small(tmp_path / "m.onnx", [("LRN", ["x"], ["y"], {"size": 3})], [("x", onnx.TensorProto.FLOAT16, [1, 4, 2, 1])], ["y"])
+@pytest.mark.parametrize("op,attributes", [("LRN", {"size": 3}), ("LpPool", {"kernel_shape": [2, 1], "p": 2}), ("LpNormalization", {"axis": 1})])
+def test_squares_of_half_precision_have_room(emend, tmp_path, op, attributes):
+    model = small(tmp_path / "m.onnx", [(op, ["x"], ["y"], attributes)], [("x", onnx.TensorProto.FLOAT16, [1, 4, 2, 1])], ["y"])
     feeds = {"x": np.linspace(-900, 700, 8).reshape(1, 4, 2, 1).astype(np.float16)}
+    wide = small(tmp_path / "wide.onnx", [(op, ["x"], ["y"], attributes)], [("x", FLOAT, [1, 4, 2, 1])], ["y"])
+    [wanted] = computed(wide, {"x": feeds["x"].astype(np.float32)})
     for target in ("interp", "cpu"):
-        close(run(emend, tmp_path / "m.onnx", feeds, tmp_path, "--target", target)[0], computed(model, feeds), 2e-3)
+        [[y], _] = run(emend, tmp_path / "m.onnx", feeds, tmp_path, "--target", target)
+        assert y.dtype == np.float16 and np.abs(y - wanted).max() <= 1e-3 * np.abs(wanted).max()
 
 
 def test_a_declared_shape_that_data_does_not_keep_to_is_an_error(emend, tmp_path):
