@@ -12,7 +12,7 @@ namespace emend {
 namespace {
 
 constexpr size_t kReasoning = 4;  // programs that are compared
-constexpr size_t kChecking = 8;   // sizes at which the written file is tried
+constexpr size_t kChecking = 10;  // sizes at which the written file is tried
 constexpr int kAttempts = 300;    // imports, at most, until sizes are found
 
 // How sizes are chosen: those of images for the inner dimensions of inputs of rank 4 and more,
@@ -135,7 +135,8 @@ class Drawing {
     return {};
   }
 
-  // Edges of what was found: each symbol alone at 1, 2, 3, everything at 1, and other draws.
+  // Edges of what was found: everything at 1, everything a little larger (all sizes may be odd, and
+  // halves of even ones are rounded otherwise), each symbol alone at 1, 2, 37, and other draws.
   std::vector<SymbolSizes> edges(const std::vector<SymbolSizes>& base) {
     std::vector<SymbolSizes> found;
     auto try_these = [&](SymbolSizes sizes) {
@@ -147,6 +148,11 @@ class Drawing {
     SymbolSizes ones;
     for (const auto& d : open_) ones[d.symbol] = 1;
     try_these(ones);
+    for (int64_t by : {1, 3}) {
+      SymbolSizes larger = base[0];
+      for (auto& [symbol, size] : larger) size += by;
+      try_these(std::move(larger));
+    }
     for (int64_t size : {1, 2, 37}) {
       for (size_t i = 0; i < open_.size(); ++i) {
         SymbolSizes sizes = base[i % base.size()];

@@ -197,8 +197,13 @@ Result<std::vector<NodeId>> clip_lower(OnnxCall& c) {
 
 std::vector<NodeId> clip_raise(OnnxWriter& w) {
   double low = w.attrs.get<double>("min"), high = w.attrs.get<double>("max");
-  if (w.opset < 11) return w.emit("Clip", w.args, {{"min", low}, {"max", high}});
   DType t = w.type.dtype;
+  if (w.opset < 11) {  // an attribute is a float, which does not hold the ends of doubles
+    std::vector<Attrs::Entry> bounds;
+    if (low != lowest(t)) bounds.emplace_back("min", low);
+    if (high != highest(t)) bounds.emplace_back("max", high);
+    return w.emit("Clip", w.args, bounds);
+  }
   auto bound = [&](double value, double by_default) {
     return is_float(t) && value == by_default ? NodeId() : w.b.constant(Tensor::of_real(value, t));
   };

@@ -33,7 +33,9 @@ std::vector<NodeId> OnnxWriter::emit(const std::string& onnx_type, std::vector<N
                 .attributes = Attrs(std::move(attributes)),
                 .outputs = outputs};
   std::vector<NodeId> present;
-  while (!inputs.empty() && !inputs.back().valid()) inputs.pop_back();
+  const size_t least =
+      onnx_type == "Loop" ? 2 : 0;  // both may be absent, and must have their place
+  while (inputs.size() > least && !inputs.back().valid()) inputs.pop_back();
   for (NodeId i : inputs) {
     node.present.push_back(i.valid());
     if (i.valid()) present.push_back(i);

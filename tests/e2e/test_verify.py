@@ -110,6 +110,14 @@ def test_interfaces_are_compared_with_their_symbols(verdict):
     assert verdict(relu("N"), relu(1), options=["--shape", "x:1x3"])[0] == 0
 
 
+def test_a_bound_at_the_end_of_a_type_is_none_for_finite_values(verdict):
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
+    clip = [helper.make_node("Clip", ["x", "zero"], ["c"]), helper.make_node("Exp", ["c"], ["p"])]
+    relu = [helper.make_node("Relu", ["x"], ["c"]), helper.make_node("Exp", ["c"], ["p"])]
+    code, facts = verdict((clip, [X], [P], zero), (relu, [X], [P]))
+    assert (code, facts["verdict"]) == (0, "equal"), facts
+
+
 def test_an_output_that_is_said_to_have_one_size_is_no_open_one(verdict):
     def relu(rows):
         return [helper.make_node("Relu", ["x"], ["p"])], [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])], [

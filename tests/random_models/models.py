@@ -7,6 +7,7 @@ from onnx import helper, numpy_helper
 
 from blocks import FAMILIES, sprinkle
 from build import Builder, Given, Refused, session, value_info
+from expected import OF_DATA
 
 REGIMES = ("normal", "integers", "ties", "large", "small", "pixels", "spikes", "ends", "special", "denormal")
 
@@ -92,13 +93,10 @@ def named(b, chosen):
     return outputs
 
 
-# How large their results are depends on values: a model that declared it would be wrong for other inputs.
-OF_DATA = {"NonZero", "Compress", "Unique", "NonMaxSuppression"}
-
-
 def proto(b, outputs, inputs):
     shape = lambda g: [g.symbols.get(axis, d) for axis, d in enumerate(g.shape)]
     read = {i for n in b.nodes for i in n.input} | {i for n in b.nodes for a in n.attribute for m in a.g.node for i in m.input} | set(outputs)
+    # A model that declared how large a result of data is would be wrong for other inputs.
     tells = not any(g.symbols for g in inputs) and not OF_DATA & {n.op_type for n in b.nodes}
     graph = helper.make_graph(
         b.nodes, "soak", [value_info(g.name, g.dtype, shape(g)) for g in inputs],
