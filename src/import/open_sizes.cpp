@@ -136,7 +136,7 @@ class Drawing {
   }
 
   // Edges of what was found: everything at 1, everything a little larger (all sizes may be odd, and
-  // halves of even ones are rounded otherwise), each symbol alone at 1, 2, 37, and other draws.
+  // halves of even ones are rounded otherwise), each symbol alone at 1, 2 and 37, and other draws.
   std::vector<SymbolSizes> edges(const std::vector<SymbolSizes>& base) {
     std::vector<SymbolSizes> found;
     auto try_these = [&](SymbolSizes sizes) {
