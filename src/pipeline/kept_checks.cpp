@@ -1,5 +1,6 @@
 #include "pipeline/kept_checks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -22,31 +23,27 @@ std::string key_of(const Graph& before, const Graph& after, const ResultCheckOpt
   return text + str(options.seed, "\n", build_text());
 }
 
-std::string text_of(const Checked& checked) {
+// Of a result that is right: what is said of one that is not names nodes, and no string of a model
+// is kept. So outputs are kept by their places.
+std::string text_of(const Checked& checked, const Graph& g) {
+  auto is = [&](const GraphOutput& o) { return o.name == checked.output; };
   Json j = Json::object();
-  j["kind"] = static_cast<int64_t>(checked.kind);
   j["max_rel_err"] = checked.max_rel_err;
-  j["output"] = checked.output;
+  j["output"] = static_cast<int64_t>(std::ranges::find_if(g.outputs, is) - g.outputs.begin());
   j["reason"] = checked.reason;
   return j.line();
 }
 
-std::optional<Checked> checked_of(const std::string& text) {
+std::optional<Checked> checked_of(const std::string& text, const Graph& g) {
   auto j = Json::parse(text);
-  if (!j) return std::nullopt;
-  auto word = [&](const char* name) {
-    const auto* found = j->at(name).as<std::string>();
-    return found ? *found : std::string();
-  };
-  const double kind = j->at("kind").number_or(-1);
-  for (auto known : {Checked::Kind::passed, Checked::Kind::failed, Checked::Kind::not_run}) {
-    if (kind != static_cast<double>(known)) continue;
-    return Checked{.kind = known,
-                   .max_rel_err = j->at("max_rel_err").number_or(INFINITY),
-                   .output = word("output"),
-                   .reason = word("reason")};
-  }
-  return std::nullopt;
+  const auto* reason = j ? j->at("reason").as<std::string>() : nullptr;
+  if (!reason) return std::nullopt;
+  const double output = j->at("output").number_or(-1);
+  const bool named = output >= 0 && output < static_cast<double>(g.outputs.size());
+  return Checked{.kind = Checked::Kind::passed,
+                 .max_rel_err = j->at("max_rel_err").number_or(INFINITY),
+                 .output = named ? g.outputs[static_cast<size_t>(output)].name : "",
+                 .reason = *reason};
 }
 
 }  // namespace
@@ -64,11 +61,12 @@ Checked compare_results(const Graph& before, const Graph& after, const ResultChe
   const std::string key = key_of(before, after, options);
   if (!keeping.search_again) {
     if (auto content = kept.find(key)) {
-      if (auto checked = checked_of(*content)) return *checked;
+      if (auto checked = checked_of(*content, before)) return *checked;
     }
   }
   Checked checked = compare_results(before, after, options);
-  if (!options.monitor.stop_requested()) kept.keep(key, text_of(checked));
+  if (checked.kind == Checked::Kind::passed && !options.monitor.stop_requested())
+    kept.keep(key, text_of(checked, before));
   return checked;
 }
 

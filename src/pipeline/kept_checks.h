@@ -10,7 +10,7 @@ namespace emend {
 
 KeptFiles kept_checks(const std::filesystem::path& folder);
 
-// The comparison, or what it said before. One during which somebody asked to stop is not kept.
+// The comparison, or what it said before. Kept is what was right, unless somebody asked to stop.
 Checked compare_results(const Graph& before, const Graph& after, const ResultCheckOptions& options,
                         const Keeping& keeping);
 

@@ -6,7 +6,8 @@ import pytest
 
 
 @pytest.mark.parametrize("weights", ["inside", "beside"])
-def test_an_internal_error_can_be_replayed(emend, tmp_path, weights):
+def test_an_internal_error_can_be_replayed(emend, tmp_path, monkeypatch, weights):
+    monkeypatch.setenv("EMEND_CACHE_DIR", str(tmp_path / "cache"))  # what was checked before is not checked again
     there = tmp_path / "there"
     (there / "models").mkdir(parents=True)
     model = there / "models" / "it's a model.onnx"

@@ -11,6 +11,12 @@ def model(emend, tmp_path_factory):
     return path
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept(tmp_path, monkeypatch):
+    """What was checked before goes without a bar."""
+    monkeypatch.setenv("EMEND_CACHE_DIR", str(tmp_path / "cache"))
+
+
 def on_terminal(emend, *args, **environment):
     """What the command writes to a terminal on stderr."""
     ours, theirs = pty.openpty()
@@ -50,8 +56,8 @@ def test_a_bar_on_a_terminal_goes_away_again(emend, model):
 
 def test_colours_can_be_refused(emend, model, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[1m" in on_terminal(emend, "optimize", model)
-    assert "\x1b[1m" not in on_terminal(emend, "optimize", model, NO_COLOR="1")
+    assert "\x1b[1m" not in on_terminal(emend, "optimize", model, "--search-again", NO_COLOR="1")
+    assert "\x1b[1m" in on_terminal(emend, "optimize", model, "--search-again")
 
 
 def test_silence(emend, model):

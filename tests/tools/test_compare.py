@@ -94,7 +94,7 @@ def test_tables_tell_failures_and_losses():
     lines = figures.summary_text([model(), slow, broken]).splitlines()
     assert lines[2].split() == ["slow", "100.0", "10.00", "0.10"]
     assert lines[3].split() == ["broken", "failed:", "wrong"]
-    assert lines[4].endswith(f"{(1.25 * 0.1) ** 0.5:.2f}")
+    assert lines[4].endswith(f"{(1.25 * 0.1) ** 0.5:.3f}")
 
 
 def test_without_peers_there_is_no_ratio():
