@@ -26,7 +26,7 @@ std::vector<Rule> movement_rules() {
                                   {"(at_least ?p 0)", "(at_least ?q 0)"}, "x:[a,b]"),
       always("concat-axis",       "(concat[axis=?k] ?x ?y*...)", "(concat[axis=(sum ?k (rank ?x))] ?x ?y*...)", {"(negative ?k)"}, "x:[a,b,c] y*:[a,b,c]"),
       always("concat-concat",     "(concat[axis=?k] ?x*... (concat[axis=?k] ?y*...) ?z*...)", "(concat[axis=?k] ?x*... ?y*... ?z*...)", {}, "x*:[a_i,b] y*:[c_i,b] z*:[d_i,b]"),
-      always("concat-stack",      "(concat[axis=?k] (reshape[shape=?s] ?x*)...)", "(reshape[shape=(spliced ?s ?k (list (length (sizes ?x* ?k))))] (concat[axis=?k] ?x*...))",
+      finish("concat-stack",      "(concat[axis=?k] (reshape[shape=?s] ?x*)...)", "(reshape[shape=(spliced ?s ?k (list (length (sizes ?x* ?k))))] (concat[axis=?k] ?x*...))",
                                   {"(equal (item ?s ?k) 1)", "(each (equal (shape ?x*) (spliced ?s ?k (between 0 0))))"}, "x*:[a,b]"),
       always("concat-split",      "(concat[axis=?k] (get[index=?i*] (split[axis=?k, sizes=?s] ?x))...)", "?x", {"(equal ?i* (iota (length ?s)))"}, "x:[a,b]"),
       always("split-concat",      "(get[index=?i] (split[axis=?k, sizes=?s] (concat[axis=?k] ?x*...)))", "(at ?i ?x*)", {"(equal ?s (sizes ?x* ?k))"}, "x*:[a_i,b]"),
