@@ -170,6 +170,16 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
   return options.runtime ? faster_there(g, now, options, facts) : now;
 }
 
+namespace {
+
+double constant_bytes(const Graph& g) {
+  double bytes = 0;
+  for (const Tensor& t : g.constants) bytes += static_cast<double>(t.bytes().size());
+  return bytes;
+}
+
+}  // namespace
+
 Graph optimized_to_run(const Graph& g, const OptimizeOptions& options, OptimizeReport* report,
                        const ResultCheck& check) {
   OptimizeReport facts;
@@ -177,6 +187,11 @@ Graph optimized_to_run(const Graph& g, const OptimizeOptions& options, OptimizeR
   Graph result;
   for (;; how.level = how.level > 1 ? 1 : 0) {
     result = optimized(g, how, &facts);
+    // Convolutions that became one may have larger weights than all of them.
+    if (how.level > 1 && how.memory && constant_bytes(result) > *how.memory * constant_bytes(g)) {
+      facts = {};
+      continue;
+    }
     facts.checked = timed(facts.phases_ms, "check", [&] { return check(g, result, how); });
     if (facts.checked.kind != Checked::Kind::failed) break;
     facts.faults.push_back(str("the optimized program is not used: ", facts.checked.reason, "; ",

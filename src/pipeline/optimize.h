@@ -35,6 +35,7 @@ struct OptimizeOptions {
   int rounds = 200;                      // of cleaning, at most
   int64_t fold_moves_below = INT64_MAX;  // see SimplifyOptions
   std::optional<Target> target;          // whose prices decide; none: this machine's
+  std::optional<double> memory;  // weights of what runs, at most so many times those that came in
   // With it, what is measured there decides, and the result is the input where nothing is faster.
   std::shared_ptr<OtherRuntime> runtime;
   // The result is for any runtime: what the search found is kept for our own kernels (`keeping`),

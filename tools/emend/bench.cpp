@@ -96,6 +96,7 @@ BenchEntry prepare(const std::string& path, const std::string& target, bool stri
                     std::ranges::move(split(without, ','), std::back_inserter(how.disable));
                   if (how.accuracy == 0 && !strict) how.accuracy = OptimizeOptions().accuracy;
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
+                  how.memory = o.memory;
                   better = optimized_to_run(e.graph, how, &e.optimizing);
                   std::ranges::copy(e.optimizing.phases_ms, std::back_inserter(e.phases_ms));
                   if (o.tune && how.level > 1) {

@@ -38,6 +38,7 @@ int run(const Options& o, const Globals& globals) {
   if (device == Device::cpu) {
     OptimizeOptions how = o.how.options(globals);
     how.fold_moves_below = kFoldMovesBelow;
+    how.memory = o.memory;
     program = optimized_to_run(program, how, &optimizing);
     options.accuracy = how.accuracy;
   } else if (o.how.level) {
