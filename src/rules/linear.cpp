@@ -19,13 +19,13 @@ std::vector<Rule> linear_rules() {
 
       always("gemm-add-constant", "(add (gemm[?a, beta=1] ?x ?w ?c) ?b)", "(gemm[?a] ?x ?w (add ?c ?b))", {"(weights ?c ?b)"}, "x:[a,b] w:[b,c] c:~[c] b:~[a,c]"),
 
-      // What ONNX has one node for.
-      finish("gemm-bias", "(add (matmul ?x ?w) ?b)", "(gemm ?x ?w ?b)", {"(has_rank ?x 2)", "(has_rank ?w 2)"}, "x:[a,b] w:[b,c] b:~[a,c]"),
+      // What ONNX has one node for; of integers most runtimes have no Gemm.
+      finish("gemm-bias", "(add (matmul ?x ?w) ?b)", "(gemm ?x ?w ?b)", {"(floating ?x)", "(has_rank ?x 2)", "(has_rank ?w 2)"}, "x:[a,b] w:[b,c] b:~[a,c]"),
       finish("gemm-addend", "(add (gemm[?a] ?x ?w) ?b)", "(gemm[?a, beta=1] ?x ?w ?b)", {}, "x:[a,b] w:[b,c] b:~[a,c]"),
       finish("gemm-transposed", "(gemm[?a, trans_b=false] ?x (transpose[perm=[1,0]] ?w) ?b)", "(gemm[?a, trans_b=true] ?x ?w ?b)", {}, "x:[a,b] w:[c,b] b:~[a,c]"),
-      finish("gemm-batched", "(reshape[?s] (add (matmul ?x ?w) ?b))", "(reshape[?s] (gemm (reshape[shape=(flattened ?x)] ?x) ?w ?b))", {"(has_rank ?x 3)", "(has_rank ?w 2)", "(has_rank ?b 1)"}, "x:[a,d,b] w:[b,c] b:~[c]"),
+      finish("gemm-batched", "(reshape[?s] (add (matmul ?x ?w) ?b))", "(reshape[?s] (gemm (reshape[shape=(flattened ?x)] ?x) ?w ?b))", {"(floating ?x)", "(has_rank ?x 3)", "(has_rank ?w 2)", "(has_rank ?b 1)"}, "x:[a,d,b] w:[b,c] b:~[c]"),
       finish("gemm-above-reshape", "(add (matmul (reshape[shape=?s] ?x) ?w) ?b)", "(reshape[shape=(with_last ?s (dim ?w 1))] (gemm (reshape[shape=(flattened ?s)] ?x) ?w ?b))",
-             {"(has_rank ?w 2)", "(has_rank ?b 1)", "(negative (difference 2 (length ?s)))"}, "x:[a,d,2,3] w:[6,c] b:~[c]"),
+             {"(floating ?x)", "(has_rank ?w 2)", "(has_rank ?b 1)", "(negative (difference 2 (length ?s)))"}, "x:[a,d,2,3] w:[6,c] b:~[c]"),
       finish("unary-above-reshape", "(?f:unary (reshape[?s] (gemm[?a] ?x ?w ?b)))", "(reshape[?s] (?f (gemm[?a] ?x ?w ?b)))", {}, "x:[a,b] w:[b,c] b:[c]"),
 
       // For the search a gemm is what it is made of; the way back is formed at the end, not here: it would double every product.

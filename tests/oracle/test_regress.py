@@ -353,3 +353,11 @@ def test_halves_of_even_and_odd_sizes(emend, tmp_path):
     for n, m in ((6, 8), (7, 9), (8, 12), (3, 5), (5, 6)):
         feeds = {"x": np.random.default_rng(n).normal(size=(2, 1, n, m)).astype(np.float32)}
         close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
+def test_a_sum_of_integers_is_no_gemm(emend, tmp_path):
+    constants = {"w": np.array([[1, -3, 5]]), "b": np.array([[5, 4, 0], [1, 2, 3]])}
+    model = small(tmp_path / "m.onnx", [("MatMul", ["x", "w"], ["p"]), ("Add", ["p", "b"], ["y"])], [("x", onnx.TensorProto.INT64, [2, 1])], ["y"], constants)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx", "-O1")
+    feeds = {"x": np.array([[7], [-2]])}
+    close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
