@@ -215,7 +215,7 @@ class Generaliser {
     return numbers;
   }
 
-  // What a list says: words, and what is computed as it is in each program.
+  // A list as text: its words, and the sizes of its computed numbers in each program.
   static std::string text_of(const std::vector<Number>& numbers) {
     std::string text;
     for (const Number& n : numbers) {

@@ -52,8 +52,8 @@ class NumberWriter {
   bool scalar_ = false;  // what is being written is of rank 0
   std::map<NodeId, NodeId> shapes_;
   std::map<std::string, NodeId> steps_;  // of formulas, by what they say
-  // What was written, by what it is in each program: scalars, lists of one number, and several
-  // dimensions beside one another.
+  // Nodes that were written, by the numbers they give in each program: scalars, lists of one
+  // number, and several dimensions beside one another.
   std::map<Dims, NodeId> scalars_, lists_;
   std::map<std::vector<Dims>, NodeId> runs_;
   std::set<Dims> will_stand_alone_;  // in lists

@@ -74,7 +74,7 @@ Formula min(const Formula& x, const Dims& axes);
 Formula reshape(const Formula& x, const Dims& shape);
 Formula broadcast(const Formula& x, const Dims& shape);
 Formula cast(const Formula& x, DType to);
-// What squares and their sums are computed in: narrower floats have no room for them.
+// The type that squares and their sums are computed in: narrower floats have no room for them.
 inline DType roomy(DType t) {
   return info(t).bits < 32 ? DType::f32 : t;
 }

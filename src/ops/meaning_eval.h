@@ -85,7 +85,7 @@ class BlockReader {
       int64_t extent = operand_.shape[k], stride = operand_.strides[k];
       if (low + shift < 0 || high + shift >= extent) {
         if (!read_.outside) {
-          // As the tensor of indices has it: what is negative after the extent was added.
+          // The message names the index as its tensor has it, before the extent was added.
           int64_t bad = low + shift < 0 ? low + shift - d.wrap : high + shift;
           throw Error(str("index ", bad, " is out of range for extent ", extent));
         }

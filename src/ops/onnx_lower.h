@@ -16,7 +16,7 @@
 
 namespace emend {
 
-// What a value may follow from that is the same for all inputs, or all of the same sizes.
+// Sources that a value may follow from: the same for all inputs, or for all of the same sizes.
 enum class Known : uint8_t { constants, constants_and_sizes };
 bool follows_from(Known known, const Graph& g, NodeId value);
 

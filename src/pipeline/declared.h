@@ -1,4 +1,5 @@
-// What a file says of the shapes of its outputs, held to what they are at the sizes it was read at.
+// Shapes that a file declares for its outputs are compared with those they have at the sizes it was
+// read at.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ std::string key_of(const Graph& before, const Graph& after, const ResultCheckOpt
   return text + str(options.seed, "\n", build_text());
 }
 
-// Of a result that is right: what is said of one that is not names nodes, and no string of a model
-// is kept. So outputs are kept by their places.
+// A verdict as text, of a result that is right: a refusal names nodes, and no string of a model may
+// be kept. The output is kept by its place for the same reason.
 std::string text_of(const Checked& checked, const Graph& g) {
   auto is = [&](const GraphOutput& o) { return o.name == checked.output; };
   Json j = Json::object();

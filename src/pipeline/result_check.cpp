@@ -184,7 +184,7 @@ class Draw {
       Graph other = before_;
       for (size_t c = 0; c < other.constants.size(); ++c) {
         Tensor& t = other.constants[ConstId(c)];
-        // Those of narrow types would move everything; rounding there shows on the way.
+        // Constants of narrow types stay: moving them moves everything, and hides what is wrong.
         if (info(t.dtype()).bits >= 32) t = nudged(t, trial, inputs_.size() + c);
       }
       try {
@@ -247,7 +247,7 @@ class Comparison {
     double spent = 0;
     const auto usual = is_narrow(before_) ? std::span<const int>(kNarrow) : kUsual;
     for (int power : usual) {
-      // Who interrupts waits for one draw.
+      // An interruption waits for one draw only.
       const bool enough = !scaled || spent + operations > options_.max_operations ||
                           options_.monitor.stop_requested();
       if (power != 0 && enough) break;

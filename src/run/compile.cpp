@@ -234,7 +234,7 @@ std::shared_ptr<void> compile_one(const KernelCode& kernel, const std::string& p
     throw CompileFailure(str("the C compiler ", compiler, " left no whole library"));
   bytes = content->view().size();
   const std::string beside = library.string() + ".sum";
-  // Where a folder has one of the names, the library is used and not kept.
+  // A library whose name, or its sum's, belongs to a folder is used and not kept.
   if (fs::is_directory(library) || fs::is_directory(beside)) return load(files.made);
   AtomicFile sum(beside);
   sum.write(hex(hash_bytes(content->view().data(), bytes)));

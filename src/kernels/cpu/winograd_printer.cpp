@@ -403,8 +403,8 @@ class WinogradPrinter {
                f_.pass, " + n) * ", r_.channels * s_.panel);
   }
 
-  // Of the sample some taps in the middle of the window; of one tap perhaps not all channels. Where
-  // that is too little to be certain, a closer look decides.
+  // The sample is some taps in the middle of the window, perhaps not all channels of them. Where it
+  // is too little to be certain, a closer look decides.
   std::string look_at_bound() const {
     int64_t terms = sampled_terms(s_.plain * r_.channels, winograd_least_bound(s_), f_.bound),
             taps = blocks(terms, r_.channels), first = (s_.plain - taps) / 2,
