@@ -29,8 +29,8 @@ const Shapes kPatterns[] = {
 };
 
 // The shapes of a pattern: filters, and channels where they vary.
-std::vector<MutationSite> sites_of(const Shapes& p) {
-  std::vector<MutationSite> sites;
+std::vector<PricedNode> sites_of(const Shapes& p) {
+  std::vector<PricedNode> sites;
   for (int64_t i = 0; i < 20; ++i) {
     GraphBuilder b;
     const int64_t filters = 16 + 24 * i, channels = p.channels ? p.channels : 8 + 16 * i;
@@ -52,7 +52,7 @@ std::vector<MutationSite> sites_of(const Shapes& p) {
 }
 
 void measure(const Shapes& p) {
-  const std::vector<MutationSite> sites = sites_of(p);
+  const std::vector<PricedNode> sites = sites_of(p);
   MutationManager manager;
   auto run = [&](MutationManager* with) {
     MutateReport r;

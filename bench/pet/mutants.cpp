@@ -16,18 +16,18 @@
 namespace emend {
 namespace {
 
-MutationSite site_of(const Unit& u) {
+PricedNode site_of(const Unit& u) {
   const Node& n = u.program.nodes[u.program.outputs[0].node];
-  MutationSite site{.op = n.op,
-                    .attrs = n.attrs,
-                    .weights = u.weights,
-                    .result = u.program.type(u.program.outputs[0].node)};
+  PricedNode site{.op = n.op,
+                  .attrs = n.attrs,
+                  .weights = u.weights,
+                  .result = u.program.type(u.program.outputs[0].node)};
   for (const GraphInput& i : u.program.inputs) site.operands.push_back(u.program.type(i.node));
   return site;
 }
 
 // The right side of a mutant's rule, over inputs of the site's types.
-Graph program_of(const MutationSite& site, const Rule& rule) {
+Graph program_of(const PricedNode& site, const Rule& rule) {
   Substitution s(rule.variables.names.size());
   for (size_t i = 0; i < site.operands.size(); ++i) s[i] = Term(i);
   TermFacts facts{.type = [&](Term t) -> const Type& { return site.operands[t.value]; },
@@ -42,7 +42,7 @@ int64_t parameter(const std::string& all, const std::string& name) {
 
 // How many rounds of factors of two come to a mutant of the table, the gap or halo aside; 0: none.
 // What needs no repair is left to the generator.
-size_t rounds_to(const MutateReport::Mutant& m, const MutationSite& site) {
+size_t rounds_to(const MutateReport::Mutant& m, const PricedNode& site) {
   auto doublings = [](int64_t k) -> size_t {
     size_t n = 0;
     for (; k > 1 && k % 2 == 0; k /= 2) ++n;
@@ -66,7 +66,7 @@ constexpr size_t kMostGenerated = 32;
 
 void add_table_mutants(const Unit& u, const PetOptions& options, std::vector<PetMutant>& to) {
   if (u.nodes.size() > 1 || options.depth < kTableDepth) return;
-  const MutationSite site = site_of(u);
+  const PricedNode site = site_of(u);
   MutateReport report;
   std::vector<Rule> proven = mutate({site},
                                     {.enable = {"dilation-into-mosaic", "batch-into-space",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 
 #include "base/contained.h"
@@ -22,7 +23,7 @@ using Verdict = MutationManager::Verdict;
 constexpr double kWorthwhile = 0.95;
 constexpr const char* kGenerated = "generated";
 
-std::string text_of(const MutationSite& site) {
+std::string text_of(const PricedNode& site) {
   std::string out = op_def(site.op).name + to_text(site.attrs) + "(";
   for (size_t i = 0; i < site.operands.size(); ++i)
     out += (i ? ", " : "") + to_text(site.operands[i]);
@@ -32,7 +33,7 @@ std::string text_of(const MutationSite& site) {
 // What is worth a proof at a site, and what becomes of a mutant that is wrong somewhere.
 class Judge {
  public:
-  Judge(const MutationSite& site, const MutateOptions& options, MutateReport& counts)
+  Judge(const PricedNode& site, const MutateOptions& options, MutateReport& counts)
       : site_(site),
         options_(options),
         counts_(counts),
@@ -110,7 +111,7 @@ class Judge {
   }
 
  private:
-  const MutationSite& site_;
+  const PricedNode& site_;
   const MutateOptions& options_;
   MutateReport& counts_;
   const bool corrects_;
@@ -119,7 +120,7 @@ class Judge {
 // A mutation at a site: terms are the site's operands by their number.
 class Trial {
  public:
-  Trial(const Mutation& mutation, const MutationSite& site, const MutateOptions& options,
+  Trial(const Mutation& mutation, const PricedNode& site, const MutateOptions& options,
         MutateReport& counts)
       : mutation_(mutation),
         rule_(mutation.rule),
@@ -299,7 +300,7 @@ class Trial {
 
   const Mutation& mutation_;
   const Rule& rule_;
-  const MutationSite& site_;
+  const PricedNode& site_;
   const Judge judge_;
   const bool prices_;  // are there any?
   const bool thorough_;
@@ -310,8 +311,8 @@ class Trial {
 };
 
 // What no line of the table names.
-void try_generated(const MutationSite& site, const MutateOptions& options,
-                   std::vector<Rule>& proven, MutateReport& facts) {
+void try_generated(const PricedNode& site, const MutateOptions& options, std::vector<Rule>& proven,
+                   MutateReport& facts) {
   std::vector<Mutant>& report = facts.mutants;
   GraphBuilder b;
   std::vector<NodeId> operands;
@@ -349,7 +350,7 @@ void try_generated(const MutationSite& site, const MutateOptions& options,
 
 // A bug in one mutation costs its mutants of this site.
 template <class Work>
-void contained(const std::string& mutation, const MutationSite& site, MutateReport& facts,
+void contained(const std::string& mutation, const PricedNode& site, MutateReport& facts,
                const Work& work) {
   if (auto fault = fault_of(work))
     facts.faults.push_back(str("mutation ", mutation, " of ", text_of(site), ": ", *fault));
@@ -362,7 +363,16 @@ std::string_view to_text(Mutant::Outcome o) {
   return kNames[static_cast<size_t>(o)];
 }
 
-std::vector<Rule> mutate(const std::vector<MutationSite>& sites, const MutateOptions& options,
+void MutateReport::add(MutateReport more) {
+  std::ranges::move(more.mutants, std::back_inserter(mutants));
+  seconds += more.seconds;
+  pricing_seconds += more.pricing_seconds;
+  proofs += more.proofs;
+  known += more.known;
+  std::ranges::move(more.faults, std::back_inserter(faults));
+}
+
+std::vector<Rule> mutate(const std::vector<PricedNode>& sites, const MutateOptions& options,
                          MutateReport* report) {
   auto start = std::chrono::steady_clock::now();
   auto seconds_since = [](std::chrono::steady_clock::time_point from) {
@@ -379,7 +389,7 @@ std::vector<Rule> mutate(const std::vector<MutationSite>& sites, const MutateOpt
     };
   }
   std::vector<Rule> proven;
-  for (const MutationSite& site : sites) {
+  for (const PricedNode& site : sites) {
     for (const Mutation& m : options.mutations.empty() ? all_mutations() : options.mutations) {
       if (options.monitor.stop_requested()) break;
       if (!is_enabled(m.rule.name, options.enable, options.disable)) continue;

@@ -16,19 +16,9 @@
 #include "mutate/generate.h"
 #include "mutate/manager.h"
 #include "mutate/mutation.h"
+#include "ops/priced_node.h"
 
 namespace emend {
-
-// An operator of a program, at operands of these types; `weights` are those that depend on no
-// input.
-struct MutationSite {
-  OpId op;
-  Attrs attrs;
-  std::vector<Type> operands;
-  std::vector<bool> weights;
-  Type result;
-  double seconds = 0;  // what it takes
-};
 
 struct MutateOptions {
   std::vector<Mutation> mutations;  // none: all_mutations()
@@ -64,10 +54,12 @@ struct MutateReport {
   // Pairs of programs whose equality was proven or refuted here, or known before.
   size_t proofs = 0, known = 0;
   std::vector<std::string> faults;  // bugs of ours, each of which cost a site some mutants
+
+  void add(MutateReport more);
 };
 std::string_view to_text(MutateReport::Mutant::Outcome o);
 
-std::vector<Rule> mutate(const std::vector<MutationSite>& sites, const MutateOptions& options = {},
+std::vector<Rule> mutate(const std::vector<PricedNode>& sites, const MutateOptions& options = {},
                          MutateReport* report = nullptr);
 
 }  // namespace emend

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -17,6 +18,13 @@ namespace {
 
 // Programs whose nodes cost up to so many times those of the given one may be faster all the same.
 constexpr double kHopeful = 1.02;
+// Steps that a program is searched before its operators are mutated.
+constexpr uint32_t kNear = 2;
+// What is gained by less is nothing, and no reason to go on.
+constexpr double kNothing = 0.9995;
+// Programs of so many nodes are priced after one extraction, together, but never fewer than a few.
+constexpr ptrdiff_t kPricedAtOnce = 1200;
+constexpr int kFew = 4;
 
 // The rules on whose firings it rests that the program equals the one that was put in.
 std::vector<std::string> trail_of(const TensorEGraph& g, const PricedEGraph& problem,
@@ -88,6 +96,9 @@ std::vector<FoundSolution> best_of(std::vector<FoundSolution> all, int most,
 std::vector<FoundSolution> extracted(PricedEGraph& problem, const std::vector<uint32_t>& as_given,
                                      const SearchPrices& prices, const ImproveOptions& options,
                                      ImproveReport& facts) {
+  auto nodes = std::ranges::count_if(as_given, [](uint32_t n) { return n != kNoNode; });
+  const auto few = static_cast<int>(kPricedAtOnce / std::max<ptrdiff_t>(nodes, 1));
+  const int kept = std::min(options.kept, std::max(kFew, few));
   std::vector<FoundSolution> found;
   auto start_with = [&]() -> std::vector<uint32_t> {
     if (found.empty()) return as_given;
@@ -101,62 +112,145 @@ std::vector<FoundSolution> extracted(PricedEGraph& problem, const std::vector<ui
                       .moves = options.moves,
                       .patience = 5,
                       .start = start_with(),
-                      .keep = options.kept,
+                      .keep = kept,
                       .tell_apart_by = problem.nuclei,
                       .monitor = options.monitor.silent()};
-    found = timed(facts.phases_ms, "extract", [&] {
-      return best_of(search_from_both(problem.problem, how), options.kept, problem);
-    });
+    found = timed(facts.phases_ms, "extract",
+                  [&] { return best_of(search_from_both(problem.problem, how), kept, problem); });
     if (!timed(facts.phases_ms, "price", [&] { return problem.learn(found, prices.exact); })) break;
   }
   return found;
 }
 
-// The cheapest of some programs of an e-graph, as wholes.
-struct Best {
-  Graph program;
-  std::vector<uint32_t> choice;  // none: the given one
-};
+// Programs of one e-graph by what they cost as wholes, beside the one that was put in.
+class WholePrograms {
+ public:
+  WholePrograms(const Graph& given, const TensorEGraph& egraph, PricedEGraph& problem,
+                double given_s, const SearchPrices& prices, const ImproveOptions& options,
+                ImproveReport& facts)
+      : given_(given),
+        egraph_(egraph),
+        problem_(problem),
+        prices_(prices),
+        options_(options),
+        facts_(facts),
+        as_given_(problem.given(egraph)),
+        given_s_(given_s) {
+    looked_at_.insert(problem.structure_of(as_given_));
+    pool_.push_back({given_s_, as_given_});
+  }
 
-// What whole programs take flows back into the prices of their nodes, and others may be best.
-Best best_program(const Graph& g, const TensorEGraph& egraph, PricedEGraph& problem,
-                  const SearchPrices& prices, const ImproveOptions& options, ImproveReport& facts) {
-  Best best{g, {}};
-  const double given_s = facts.after_s;
-  const std::vector<uint32_t> as_given = problem.given(egraph);
-  std::set<uint64_t> looked_at = {problem.structure_of(as_given)};
-  for (int round = 0; round <= options.corrections; ++round) {
-    std::vector<FoundSolution> found = extracted(problem, as_given, prices, options, facts);
-    timed(facts.phases_ms, "price", [&] { return problem.learn({{as_given}}, prices.exact); });
-    const double given_cost = problem.cost_of(as_given);
-    // Node prices may be a little wrong; once they were corrected, only the best is worth a look.
-    double hoped = round == 0 ? kHopeful * given_cost : given_cost + facts.after_s - given_s;
-    if (round > 0 && found.size() > 1) found.resize(1);
-    std::erase_if(found, [&](const FoundSolution& s) {
-      return (!as_given.empty() && problem.cost_of(s.choice) >= hoped) ||
-             !looked_at.insert(problem.structure_of(s.choice)).second;
-    });
-    if (found.empty() || options.monitor.stop_requested()) break;
-    std::vector<Graph> programs = {g};
-    std::vector<double> expected = {0};  // how much longer than the given one
-    for (const FoundSolution& s : found) {
-      programs.push_back(problem.graph_of(egraph, s.choice));
-      expected.push_back(problem.cost_of(s.choice) - given_cost);
-    }
-    std::vector<double> seconds = timed(facts.phases_ms, "back end",
-                                        [&] { return prices.programs(programs, options.monitor); });
-    for (size_t i = 1; i < seconds.size(); ++i) {
-      facts.priced_s.push_back(seconds[i]);
-      const std::vector<uint32_t>& choice = found[i - 1].choice;
-      if (!as_given.empty() && std::isfinite(seconds[i]))
-        problem.correct(choice, as_given, seconds[i] - seconds[0] - expected[i]);
-      if (seconds[i] >= std::min(prices.worthwhile * given_s, facts.after_s)) continue;
-      facts.after_s = seconds[i];
-      best = {std::move(programs[i]), choice};
+  // What whole programs take flows back into the prices of their nodes, and others may be best.
+  void extract() {
+    for (int round = 0; round <= options_.corrections; ++round) {
+      std::vector<FoundSolution> found = extracted(problem_, as_given_, prices_, options_, facts_);
+      timed(facts_.phases_ms, "price",
+            [&] { return problem_.learn({{as_given_}}, prices_.exact); });
+      const double given_cost = problem_.cost_of(as_given_);
+      // Node prices may be a little wrong; once they were corrected, only the best is worth a look.
+      double hoped = round == 0 ? kHopeful * given_cost : given_cost + best_seconds() - given_s_;
+      if (round > 0 && found.size() > 1) found.resize(1);
+      std::vector<std::vector<uint32_t>> hopeful;
+      for (FoundSolution& s : found) {
+        if (as_given_.empty() || problem_.cost_of(s.choice) < hoped)
+          hopeful.push_back(std::move(s.choice));
+      }
+      if (!look(std::move(hopeful)) || options_.monitor.stop_requested()) break;
     }
   }
-  return best;
-}
+
+  // Programs differ at several places, and one may be right here, another there: what another one
+  // has at a place is tried in the best, and all that helps is taken.
+  void combine() {
+    if (as_given_.empty()) return;
+    left_ = std::min(options_.combined, affordable(options_.combined_nodes));
+    sort();
+    for (size_t other = 1; other < pool_.size() && left_ > 0;) {
+      if (options_.monitor.stop_requested()) return;
+      other = combine(pool_[0], pool_[other]) ? 1 : other + 1;
+    }
+  }
+
+  // The cheapest, if the given one is dearer.
+  std::optional<std::vector<uint32_t>> best() const {
+    const Whole& w = *std::ranges::min_element(pool_, {}, &Whole::seconds);
+    if (w.choice == as_given_ || w.seconds >= kNothing * given_s_) return std::nullopt;
+    return w.choice;
+  }
+  double best_seconds() const { return std::ranges::min(pool_, {}, &Whole::seconds).seconds; }
+
+ private:
+  struct Whole {
+    double seconds;
+    std::vector<uint32_t> choice;
+  };
+
+  int affordable(size_t nodes) const {
+    return static_cast<int>(nodes / std::max<size_t>(given_.size(), 1));
+  }
+  void sort() { std::ranges::stable_sort(pool_, {}, &Whole::seconds); }
+
+  // Is there a better one now?
+  bool combine(const Whole& best, const Whole& other) {
+    const Whole base = best, from = other;  // the pool grows
+    auto places = problem_.places_between(base.choice, from.choice);
+    if (places.size() < 2) return false;
+    std::vector<uint32_t> helpful;
+    int helped = 0;
+    for (const auto& at : places) {
+      if (left_ <= 0 || options_.monitor.stop_requested()) break;
+      std::vector<uint32_t> tried = problem_.with(base.choice, from.choice, at);
+      if (tried.empty() || tried == base.choice) continue;
+      const size_t had = pool_.size();
+      if (look({std::move(tried)})) --left_;
+      if (pool_.size() == had || pool_.back().seconds >= base.seconds) continue;
+      helpful.insert(helpful.end(), at.begin(), at.end());
+      ++helped;
+    }
+    if (helped > 1) {
+      std::vector<uint32_t> all = problem_.with(base.choice, from.choice, helpful);
+      if (!all.empty() && look({std::move(all)})) --left_;
+    }
+    sort();
+    return helped > 0;
+  }
+
+  // Prices those that are new; false where none is.
+  bool look(std::vector<std::vector<uint32_t>> choices) {
+    std::erase_if(choices, [&](const std::vector<uint32_t>& choice) {
+      return !looked_at_.insert(problem_.structure_of(choice)).second;
+    });
+    if (choices.empty()) return false;
+    std::vector<Graph> programs = {given_};
+    std::vector<double> expected;
+    for (const auto& choice : choices) {
+      programs.push_back(problem_.graph_of(egraph_, choice));
+      expected.push_back(problem_.cost_of(choice) - problem_.cost_of(as_given_));
+    }
+    std::vector<double> seconds = timed(
+        facts_.phases_ms, "back end", [&] { return prices_.programs(programs, options_.monitor); });
+    for (size_t i = 1; i < seconds.size(); ++i) {
+      facts_.priced_s.push_back(seconds[i]);
+      if (!std::isfinite(seconds[i])) continue;
+      if (!as_given_.empty())
+        problem_.correct(choices[i - 1], as_given_, seconds[i] - seconds[0] - expected[i - 1]);
+      pool_.push_back({seconds[i], std::move(choices[i - 1])});
+    }
+    return true;
+  }
+
+  const Graph& given_;
+  const TensorEGraph& egraph_;
+  PricedEGraph& problem_;
+  const SearchPrices& prices_;
+  const ImproveOptions& options_;
+  ImproveReport& facts_;
+  const std::vector<uint32_t> as_given_;
+  const double given_s_;
+  std::set<uint64_t> looked_at_;
+  std::vector<Whole> pool_;
+  int left_ = 0;  // that may still be priced
+};
 
 // With better bodies, where the whole is not dearer for it: a loop may be known by its body.
 Graph with_bodies(const Graph& given, const SearchPrices& prices, const ImproveOptions& options,
@@ -176,17 +270,18 @@ Graph with_bodies(const Graph& given, const SearchPrices& prices, const ImproveO
 }
 
 // The operators of a program that take their share of its time, each once.
-std::vector<MutationSite> sites_of(const PricedEGraph& p, const FoundSolution& program,
-                                   double share) {
-  std::vector<MutationSite> sites;
+std::vector<PricedNode> sites_of(const PricedEGraph& p, const FoundSolution& program,
+                                 double share) {
+  std::vector<PricedNode> sites;
   double whole = p.cost_of(program.choice);
   std::set<uint64_t> seen;
   for (uint32_t n : program.choice) {
     if (n == kNoNode || p.problem.cost[n] < share * whole) continue;
     const PricedNode& a = p.asked[n];
     if (op_def(a.op).kind == Kind::structure) continue;  // it takes none, like everything else here
-    if (seen.insert(key_of(a)).second)
-      sites.push_back({a.op, a.attrs, a.operands, a.weights, a.result, p.problem.cost[n]});
+    if (!seen.insert(key_of(a)).second) continue;
+    sites.push_back(a);
+    sites.back().seconds = p.problem.cost[n];
   }
   return sites;
 }
@@ -215,24 +310,87 @@ double nuclei_price(const Graph& g, const std::vector<bool>& weights, bool exact
   return sum;
 }
 
+// Proven mutants by their sites, over all e-graphs of a search: none is looked at twice.
+using KnownMutants = std::map<uint64_t, std::vector<Rule>>;
+
 // Proven mutants of what takes the time in the cheapest program.
 std::vector<Rule> mutants_of(PricedEGraph& problem, const TensorEGraph& egraph,
                              const SearchPrices& prices, const ImproveOptions& options,
-                             ImproveReport& facts) {
-  if (options.mutate_from > 1) return {};
+                             KnownMutants& known, ImproveReport& facts) {
+  std::vector<Rule> mutants;
+  if (options.mutate_from > 1) return mutants;
   std::vector<FoundSolution> found =
       extracted(problem, problem.given(egraph), prices, options, facts);
-  if (found.empty() || options.monitor.stop_requested()) return {};
+  if (found.empty() || options.monitor.stop_requested()) return mutants;
   MutateOptions how = options.mutate;
   how.price = [&](const Graph& mutant, const std::vector<bool>& weights, bool exact) {
     return nuclei_price(mutant, weights, exact, prices);
   };
   how.monitor = options.monitor;
-  MutationManager own;
-  if (!how.manager) how.manager = &own;
-  return timed(facts.phases_ms, "mutate", [&] {
-    return mutate(sites_of(problem, found[0], options.mutate_from), how, &facts.mutated);
-  });
+  for (const PricedNode& site : sites_of(problem, found[0], options.mutate_from)) {
+    auto [it, fresh] = known.try_emplace(key_of(site));
+    if (fresh) {
+      MutateReport report;
+      it->second = timed(facts.phases_ms, "mutate", [&] { return mutate({site}, how, &report); });
+      std::ranges::copy(report.faults, std::back_inserter(facts.faults));
+      facts.mutated.add(std::move(report));
+    }
+    std::ranges::copy(it->second, std::back_inserter(mutants));
+  }
+  return mutants;
+}
+
+// A cheaper program, by one e-graph.
+struct Pass {
+  std::optional<Graph> better;
+  bool saturated = false;  // the e-graph held all that can be found from here
+};
+Pass pass_from(const Graph& g, const SearchPrices& prices, const ImproveOptions& options,
+               KnownMutants& mutants, ImproveReport& facts) {
+  SaturateOptions how = options.saturate;
+  if (!how.seconds_of)
+    how.seconds_of = [&](const PricedNode& n) { return prices.quick(n).seconds; };
+  Saturation saturation(g, how);
+  const TensorEGraph& egraph = saturation.egraph();
+  PricedEGraph problem;
+  auto priced = [&] {
+    problem = timed(facts.phases_ms, "price", [&] { return priced_egraph(egraph, prices.quick); });
+    validate(problem.problem);
+  };
+  timed(facts.phases_ms, "saturate", [&] { return saturation.run(kNear); });
+  priced();
+  std::vector<Rule> more = mutants_of(problem, egraph, prices, options, mutants, facts);
+  if (!more.empty()) {
+    saturation.add(std::move(more));
+    timed(facts.phases_ms, "saturate", [&] { return saturation.run(kNear); });
+    priced();
+  }
+  Pass pass;
+  const double given_s = facts.after_s;
+  std::vector<std::string> trail;
+  auto look = [&] {
+    priced();
+    WholePrograms programs(g, egraph, problem, given_s, prices, options, facts);
+    programs.extract();
+    programs.combine();
+    auto best = programs.best();
+    if (!best || programs.best_seconds() >= facts.after_s) return;
+    facts.after_s = programs.best_seconds();
+    pass.better = problem.graph_of(egraph, *best);
+    trail = trail_of(egraph, problem, *best, saturation.report().rules);
+  };
+  auto saturated = [&](StopReason stopped) { return stopped == StopReason::saturated; };
+  bool all = saturated(timed(facts.phases_ms, "saturate", [&] { return saturation.run(); }));
+  look();
+  if (all && !options.monitor.stop_requested()) {
+    const size_t had = egraph.engine().change_count();
+    all = saturated(timed(facts.phases_ms, "saturate", [&] { return saturation.run_others(); }));
+    if (egraph.engine().change_count() != had) look();
+  }
+  pass.saturated = all;
+  std::ranges::move(trail, std::back_inserter(facts.trail));
+  facts.saturated.add(saturation.report());
+  return pass;
 }
 
 }  // namespace
@@ -240,30 +398,27 @@ std::vector<Rule> mutants_of(PricedEGraph& problem, const TensorEGraph& egraph,
 Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* report) {
   ImproveReport facts;
   const SearchPrices prices = options.prices ? *options.prices : back_end_prices(target_here());
-  const Graph g = with_bodies(given, prices, options, facts);
-  Saturation saturation(g, options.saturate);
-  const TensorEGraph& egraph = saturation.egraph();
-  PricedEGraph problem;
-  auto saturated = [&] {
-    timed(facts.phases_ms, "saturate", [&] { return saturation.run(); });
-    problem = timed(facts.phases_ms, "price", [&] { return priced_egraph(egraph, prices.quick); });
-    validate(problem.problem);
-  };
-  saturated();
-  std::vector<Rule> mutants = mutants_of(problem, egraph, prices, options, facts);
-  if (!mutants.empty()) {
-    saturation.add(std::move(mutants));
-    saturated();
+  const Graph first = with_bodies(given, prices, options, facts);
+  const double first_s = facts.after_s;
+  const std::vector<std::string> in_bodies = facts.trail;
+  Graph g = first;
+  MutationManager own;
+  ImproveOptions how = options;
+  if (!how.mutate.manager) how.mutate.manager = &own;
+  KnownMutants mutants;
+  for (int i = 0; i < options.passes && !options.monitor.stop_requested(); ++i) {
+    Pass pass = pass_from(g, prices, how, mutants, facts);
+    if (!pass.better) break;
+    g = std::move(*pass.better);
+    if (pass.saturated) break;
   }
-  facts.saturated = saturation.report();
-  std::ranges::copy(facts.mutated.faults, std::back_inserter(facts.faults));
-  Best best = best_program(g, egraph, problem, prices, options, facts);
-  if (!best.choice.empty()) {
-    std::ranges::move(trail_of(egraph, problem, best.choice, facts.saturated.rules),
-                      std::back_inserter(facts.trail));
+  if (facts.after_s >= prices.worthwhile * first_s) {
+    g = first;
+    facts.after_s = first_s;
+    facts.trail = in_bodies;
   }
   if (report) *report = std::move(facts);
-  return best.program;
+  return g;
 }
 
 }  // namespace emend

@@ -22,8 +22,12 @@ struct ImproveOptions {
   double mutate_from = 0.002;
   MutateOptions mutate;
   std::optional<SearchPrices> prices = {};  // none: those of the back end on this machine
-  int kept = 4;                             // different extractions that are priced as a whole
-  int rounds = 8;        // of extracting, and pricing what was extracted, at most
+  int kept = 12;   // different extractions that are priced as a whole, at most; fewer large ones
+  int passes = 6;  // each begins with the best so far, at most
+  int rounds = 8;  // of extracting, and pricing what was extracted, at most
+  // Programs that are put together of others and priced: so many at most, and of so many nodes.
+  int combined = 24;
+  size_t combined_nodes = 3000;
   int corrections = 2;   // times that what whole programs take corrects node prices, at most
   int64_t moves = 5000;  // of each extraction, see extract/search.h
   uint64_t seed = 1;

@@ -27,9 +27,11 @@ std::string text_of(const ImproveOptions& o) {
     out << '\n';
   }
   out << s.exact << ' ' << s.nodes << ' ' << s.rounds << ' ' << s.bytes << ' ' << s.seconds << ' '
-      << s.back_off.on << ' ' << s.back_off.matches << ' ' << s.back_off.rounds << '\n';
-  out << o.kept << ' ' << o.rounds << ' ' << o.corrections << ' ' << o.moves << ' ' << o.seed << ' '
-      << o.mutate_from << '\n';
+      << s.step << ' ' << s.back_off.on << ' ' << s.back_off.matches << ' ' << s.back_off.rounds
+      << '\n';
+  out << o.passes << ' ' << o.combined << ' ' << o.combined_nodes << ' ' << o.kept << ' '
+      << o.rounds << ' ' << o.corrections << ' ' << o.moves << ' ' << o.seed << ' ' << o.mutate_from
+      << '\n';
   if (const auto& m = o.mutate.generate) {
     out << m->depth << ' ' << m->rounds << ' ' << m->samples << ' ' << m->least_share << ' '
         << m->programs << ' ' << m->candidates;
@@ -82,6 +84,8 @@ Json json_of(const ImproveReport& r) {
     entry["matches"] = f.matches;
     entry["times"] = f.times;
     entry["seconds"] = f.seconds;
+    entry["waiting"] = f.waiting;
+    entry["nearest"] = f.nearest;
   }
   j["mutants"] = json_of(r.mutated);
   j["before_s"] = r.before_s;
@@ -142,7 +146,9 @@ ImproveReport report_of(const Json& j) {
     r.saturated.fired.push_back({.rule = text_in(f.at("rule")),
                                  .matches = size_in(f, "matches"),
                                  .times = size_in(f, "times"),
-                                 .seconds = f.at("seconds").number_or(0)});
+                                 .seconds = f.at("seconds").number_or(0),
+                                 .waiting = size_in(f, "waiting"),
+                                 .nearest = static_cast<uint32_t>(size_in(f, "nearest"))});
   }
   r.mutated = mutants_of(j.at("mutants"));
   for (const Json& s : list_in(j, "priced_s")) r.priced_s.push_back(s.number_or(0));
@@ -155,8 +161,8 @@ ImproveReport report_of(const Json& j) {
 
 // Custom rules have no key, nor do some prices.
 bool can_be_kept(const ImproveOptions& o) {
-  return o.saturate.rules.empty() && o.mutate.mutations.empty() && !build_text().empty() &&
-         o.prices && !o.prices->key.empty();
+  return o.saturate.rules.empty() && !o.saturate.seconds_of && o.mutate.mutations.empty() &&
+         !build_text().empty() && o.prices && !o.prices->key.empty();
 }
 
 // What a program has beside the weights of the one that was given, as the results of a program; a

@@ -10,18 +10,10 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "ops/priced_node.h"
 #include "select/select.h"
 
 namespace emend {
-
-// An operator at operands of these types; `weights` are those that depend on no input.
-struct PricedNode {
-  OpId op;
-  Attrs attrs;
-  std::vector<Type> operands;
-  std::vector<bool> weights;
-  Type result;
-};
 
 // Nodes of one key have one price.
 uint64_t key_of(const PricedNode& n);

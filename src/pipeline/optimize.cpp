@@ -1,6 +1,7 @@
 #include "pipeline/optimize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "base/contained.h"
@@ -92,6 +93,27 @@ Graph searched(const Graph& g, const ImproveOptions& searching, const OptimizeOp
 
 }  // namespace
 
+ImproveOptions search_options(const OptimizeOptions& options, SearchPrices prices) {
+  ImproveOptions searching{.saturate = {.enable = options.enable,
+                                        .disable = options.disable,
+                                        .exact = options.accuracy == 0,
+                                        .monitor = options.monitor},
+                           .mutate = {.enable = options.enable, .disable = options.disable},
+                           .prices = std::move(prices),
+                           .seed = options.seed,
+                           .monitor = options.monitor};
+  if (options.runtime) searching.combined = 0;  // each is a race
+  searching.saturate.nodes = static_cast<size_t>(
+      std::lround(options.effort * static_cast<double>(searching.saturate.nodes)));
+  searching.saturate.seconds *= std::max(1.0, options.effort);
+  searching.moves = std::llround(options.effort * static_cast<double>(searching.moves));
+  // Mutants add in another order, which strictness rules out.
+  if (options.accuracy == 0 || !is_enabled("mutate", options.enable, options.disable))
+    searching.mutate_from = 2;
+  if (options.level > 2) searching.mutate.generate = GenerateOptions{.rounds = 2};
+  return searching;
+}
+
 Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options) {
   if (options.level == 0) return {.reason = "not run: nothing was changed"};
   // Nodes that were left as ONNX has them are compared by what they mean.
@@ -135,18 +157,7 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
     return options.runtime ? faster_there(g, cleaned, options, facts) : cleaned;
   if (options.dump) options.dump("simplify", cleaned);
   cleaning.finish = true;
-  ImproveOptions searching{.saturate = {.enable = options.enable,
-                                        .disable = options.disable,
-                                        .exact = options.accuracy == 0,
-                                        .monitor = options.monitor},
-                           .mutate = {.enable = options.enable, .disable = options.disable},
-                           .prices = prices_for(options, cleaning),
-                           .seed = options.seed,
-                           .monitor = options.monitor};
-  // Mutants add in another order, which strictness rules out.
-  if (options.accuracy == 0 || !is_enabled("mutate", options.enable, options.disable))
-    searching.mutate_from = 2;
-  if (options.level > 2) searching.mutate.generate = GenerateOptions{.rounds = 2};
+  const ImproveOptions searching = search_options(options, prices_for(options, cleaning));
   Graph now = searched(cleaned, searching, options, facts);
   if (facts.improved) {
     for (const auto& [name, ms] : facts.improved->phases_ms) add_time(facts.phases_ms, name, ms);

@@ -30,6 +30,7 @@ struct OptimizeOptions {
   int level = 2;
   std::vector<std::string> enable, disable;  // globs over rules and passes
   uint64_t seed = 1;
+  double effort = 1;       // times the usual limits of the search
   double accuracy = 1e-4;  // largest error that is accepted, see Checked; 0: the same bits
   double max_check_operations = kMaxCheckOperations;
   int rounds = 200;                      // of cleaning, at most
@@ -70,6 +71,9 @@ struct OptimizeReport {
   // The search found nothing, or nothing that is less work for everyone: the result is cleaned.
   bool kept_cleaned = false;
 };
+
+// How a program that was cleaned is searched, at these prices.
+ImproveOptions search_options(const OptimizeOptions& options, SearchPrices prices);
 
 // What optimize says of its result before it is handed over.
 Checked check_result(const Graph& before, const Graph& after, const OptimizeOptions& options);

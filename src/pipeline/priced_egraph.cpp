@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
 
 #include "base/hash.h"
 #include "extract/check.h"
@@ -78,6 +80,45 @@ uint64_t PricedEGraph::structure_of(const std::vector<uint32_t>& choice) const {
   uint64_t sum = 0;  // of scattered numbers: in no order
   for (uint32_t n : choice) sum += n == kNoNode ? 0 : hash_mix(keys[n], 1);
   return sum;
+}
+
+std::vector<std::vector<uint32_t>> PricedEGraph::places_between(
+    const std::vector<uint32_t>& base, const std::vector<uint32_t>& other) const {
+  std::vector<uint32_t> set_of(classes.size());
+  std::iota(set_of.begin(), set_of.end(), 0);
+  auto find = [&](uint32_t c) {
+    while (set_of[c] != c) c = set_of[c] = set_of[set_of[c]];
+    return c;
+  };
+  auto differs = [&](uint32_t c) { return base[c] != other[c]; };
+  for (uint32_t c = 0; c < classes.size(); ++c) {
+    if (!differs(c)) continue;
+    for (uint32_t n : {base[c], other[c]}) {
+      if (n == kNoNode) continue;
+      for (uint32_t child : problem.children(n)) {
+        if (differs(child)) set_of[find(child)] = find(c);
+      }
+    }
+  }
+  std::map<uint32_t, std::vector<uint32_t>> places;
+  for (uint32_t c = 0; c < classes.size(); ++c) {
+    if (differs(c)) places[find(c)].push_back(c);
+  }
+  std::vector<std::vector<uint32_t>> found;
+  for (auto& [root, members] : places) found.push_back(std::move(members));
+  return found;
+}
+
+std::vector<uint32_t> PricedEGraph::with(std::vector<uint32_t> base,
+                                         const std::vector<uint32_t>& other,
+                                         const std::vector<uint32_t>& at) const {
+  // What nobody needs any more goes by itself.
+  for (uint32_t c : at) {
+    if (other[c] != kNoNode) base[c] = other[c];
+  }
+  base = needed(problem, std::move(base));
+  if (!checked_cost(problem, base)) base.clear();
+  return base;
 }
 
 std::vector<uint32_t> PricedEGraph::given(const TensorEGraph& g) const {

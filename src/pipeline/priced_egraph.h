@@ -36,6 +36,12 @@ struct PricedEGraph {
   double cost_of(const std::vector<uint32_t>& choice) const;
   // Of the same operators on operands of the same types, however they are arranged.
   uint64_t structure_of(const std::vector<uint32_t>& choice) const;
+  // The classes whose choice differs, place by place: what depends on one another stays together.
+  std::vector<std::vector<uint32_t>> places_between(const std::vector<uint32_t>& base,
+                                                    const std::vector<uint32_t>& other) const;
+  // `base` with the choices of `other` for these; none where that is no program.
+  std::vector<uint32_t> with(std::vector<uint32_t> base, const std::vector<uint32_t>& other,
+                             const std::vector<uint32_t>& at) const;
   // The program as it was put in; none where congruence put nodes of rules into its place.
   std::vector<uint32_t> given(const TensorEGraph& g) const;
   Graph graph_of(const TensorEGraph& g, const std::vector<uint32_t>& choice) const;

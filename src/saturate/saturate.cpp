@@ -4,10 +4,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <deque>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ops/table.h"
+#include "saturate/application.h"
 #include "saturate/query.h"
 
 namespace emend {
@@ -108,356 +112,370 @@ Query query_of(const TensorEGraph& g, const Rule& rule, const FlatPattern& flat,
   return q;
 }
 
-// What became of a rule at places about which all that rules may ask was the same.
-using Recipes = std::map<std::vector<uint32_t>, std::optional<TensorEGraph::Recipe>>;
-
-// Facts about places in a list of classes: so right sides are found for many lists at once.
-TermFacts facts_at(const TensorEGraph& g, const std::vector<ClassId>& classes) {
-  auto class_of = [&](Term t) { return g.engine().find(classes[t.value]); };
-  return {.type = [=, &g](Term t) -> const Type& { return g.type(class_of(t)); },
-          .constant = [=, &g](Term t) { return g.constant(class_of(t)); },
-          .weight_only = [=, &g](Term t) { return g.weight_only(class_of(t)); },
-          .scale = [=, &g](Term t) { return g.scale(class_of(t)); }};
-}
-
-// One rule at the rows that were found for it.
-class Application {
+class Stopwatch {
  public:
-  Application(TensorEGraph& g, const Rule& rule, const FlatPattern& flat)
-      : g_(g), rule_(rule), flat_(flat), facts_(facts_at(g, classes_)) {}
-
-  // Of which rules the firings merge groups.
-  using Mergers = std::set<uint32_t>;
-
-  size_t apply_each(RuleId id, const Rows& rows, Recipes& recipes) {
-    size_t changed = 0;
-    std::vector<ClassId> roots;
-    for (size_t i = 0; i < rows.size() && g_.engine().full() == Full::no; ++i) {
-      classes_.assign(rows.classes(i).begin(), rows.classes(i).end());
-      auto [it, fresh] = recipes.try_emplace(key_of(rows, i));
-      if (fresh) it->second = recipe(rows, i);
-      if (!it->second) continue;
-      roots.clear();
-      for (int slot : flat_.roots) roots.push_back(classes_[static_cast<size_t>(slot)]);
-      matched_.assign(rows.nodes(i).begin(), rows.nodes(i).end());
-      changed += add(id, *it->second, roots);
-    }
-    return changed;
-  }
-
-  // Rows are those of single items, all of them; groups are those that share everything else.
-  size_t apply_groups(RuleId id, const Rows& rows, const Mergers& mergers,
-                      std::set<std::vector<uint32_t>>& done) {
-    std::vector<Candidates> all = candidates(rows, mergers);
-    size_t changed = 0;
-    std::vector<uint32_t> depths = all.empty() ? std::vector<uint32_t>() : g_.depths();
-    for (const Candidates& c : all) {
-      for (const Group& alike : groups_of(rule_, c.all, facts_)) {
-        // Of different depths, one may well need the other: what merges both cannot be computed.
-        std::map<uint32_t, std::vector<uint32_t>> levels;
-        for (uint32_t item : alike.items) levels[depths[c.roots[item].value]].push_back(item);
-        for (const auto& [depth, items] : levels) {
-          if (g_.engine().full() != Full::no) return changed;
-          if (items.size() < 2 || items.size() > kMostMerged) continue;
-          changed += merge(id, c, items, done);
-          // Not all of them may be wanted in the end: the last ones are left out, too.
-          if (items.size() > kMostLeftOut) continue;
-          for (size_t n = items.size() - 1; n >= 2; --n)
-            changed +=
-                merge(id, c, {items.begin(), items.begin() + static_cast<ptrdiff_t>(n)}, done);
-        }
-      }
-    }
-    return changed;
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
  private:
-  static constexpr size_t kMostMerged = 32, kMostLeftOut = 4;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
-  // Items of groups that share what is not starred.
-  struct Candidates {
-    Substitution all;
-    std::vector<ClassId> roots;
-    std::vector<std::vector<ENodeId>> matched;
+// Does the program become another one, or is what is there only seen to be simpler?
+bool tidies(const Rule& r) {
+  return r.use == Use::always || finds_operand(r);
+}
+
+double usual_seconds(const PricedNode& n) {
+  switch (op_def(n.op).kind) {
+    case Kind::structure:
+      return 0;
+    case Kind::elementwise:
+    case Kind::movement:
+      return 1;
+    default:
+      return 1000;
+  }
+}
+
+// Is it known to have led to a cheaper program, or does it carry what others found?
+bool has_served(const Rule& r) {
+  static constexpr std::string_view kServed[] = {
+#include "saturate/served.inc"
   };
+  return tidies(r) || r.merges_group() || r.theme == "view" || r.theme == "patch" ||
+         std::ranges::binary_search(kServed, r.name);
+}
 
-  // Of all rows; their classes follow one another in classes_. Only where there are two at least.
-  std::vector<Candidates> candidates(const Rows& rows, const Mergers& mergers) {
-    classes_.clear();
-    for (size_t i = 0; i < rows.size(); ++i)
-      classes_.insert(classes_.end(), rows.classes(i).begin(), rows.classes(i).end());
-    for (ClassId& c : classes_) c = g_.engine().find(c);
-    std::vector<Candidates> out;
-    for (const auto& [shared, together] : rows_by_shared(rows, mergers)) {
-      if (together.size() < 2) continue;
-      size_t begin = out.size();  // they may still differ in attributes
-      for (size_t i : together) {
-        size_t first = i * flat_.slots.size();
-        auto s = bound(rows, i, first);
-        if (!s) continue;
-        ClassId root = classes_[first + static_cast<size_t>(flat_.roots[0])];
-        auto it = std::find_if(out.begin() + static_cast<ptrdiff_t>(begin), out.end(),
-                               [&](const Candidates& c) { return shares(c.all, *s); });
-        if (it == out.end()) it = out.insert(out.end(), {*s, {}, {}});
-        if (std::ranges::find(it->roots, root) != it->roots.end())
-          continue;  // another way to say it
-        if (!it->roots.empty()) append(it->all, *s);
-        it->roots.push_back(root);
-        it->matched.emplace_back(rows.nodes(i).begin(), rows.nodes(i).end());
+// How far a node is from the program as it was given: what the firings that led to it cost on the
+// way, as far as others did not save it, and how many of them gained nothing.
+struct Distance {
+  float steps = 0, dearer = 0;
+};
+
+// Matches that wait, by how far what they make would be from the program. At one distance rules
+// take turns, so that none crowds out another.
+class Agenda {
+ public:
+  void put(uint32_t level, uint32_t rewrite, uint32_t row) {
+    levels_[level][rewrite].push_back(row);
+  }
+  // The nearest, all of one level, if any are there up to this one.
+  std::optional<uint32_t> take(uint32_t most, size_t count,
+                               std::vector<std::pair<uint32_t, uint32_t>>& out) {
+    out.clear();
+    if (levels_.empty() || levels_.begin()->first > most) return std::nullopt;
+    const uint32_t level = levels_.begin()->first;
+    auto& rules = levels_.begin()->second;
+    while (!rules.empty() && out.size() < count) {
+      for (auto it = rules.begin(); it != rules.end() && out.size() < count;) {
+        out.emplace_back(it->first, it->second.front());
+        it->second.pop_front();
+        it = it->second.empty() ? rules.erase(it) : std::next(it);
       }
     }
-    std::erase_if(out, [](const Candidates& c) { return c.roots.size() < 2; });
-    return out;
+    if (rules.empty()) levels_.erase(levels_.begin());
+    return level;
   }
 
-  // Which rows have the same classes where items of a group must.
-  std::map<std::vector<ClassId>, std::vector<size_t>> rows_by_shared(const Rows& rows,
-                                                                     const Mergers& mergers) const {
-    std::vector<size_t> slots;
-    for (size_t k = 0; k < flat_.slots.size(); ++k) {
-      int variable = flat_.slots[k].variable;
-      if (variable >= 0 && !rule_.variables.starred(variable)) slots.push_back(k);
-    }
-    std::map<std::vector<ClassId>, std::vector<size_t>> out;
-    std::vector<ClassId> shared(slots.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      // What was merged is not merged again with its own parts.
-      if (std::ranges::any_of(rows.nodes(i), [&](ENodeId n) { return made_by(n, mergers); }))
-        continue;
-      for (size_t k = 0; k < slots.size(); ++k)
-        shared[k] = classes_[i * flat_.slots.size() + slots[k]];
-      out[shared].push_back(i);
+  // How many wait, and how far away the nearest is, by rewrite.
+  struct Waiting {
+    size_t matches = 0;
+    uint32_t nearest = 0;
+  };
+  std::map<uint32_t, Waiting> waiting() const {
+    std::map<uint32_t, Waiting> out;
+    for (const auto& [level, rules] : levels_) {
+      for (const auto& [rewrite, rows] : rules) {
+        Waiting& w = out.try_emplace(rewrite, Waiting{0, level}).first->second;
+        w.matches += rows.size();
+      }
     }
     return out;
   }
 
-  bool merge(RuleId id, const Candidates& c, const std::vector<uint32_t>& items,
-             std::set<std::vector<uint32_t>>& done) {
-    std::vector<ClassId> roots;
-    std::vector<Type> types;
-    std::vector<uint32_t> key;
-    matched_.clear();
-    for (uint32_t item : items) {
-      roots.push_back(c.roots[item]);
-      types.push_back(g_.type(g_.engine().find(c.roots[item])));
-      key.push_back(c.roots[item].value);
-      matched_.insert(matched_.end(), c.matched[item].begin(), c.matched[item].end());
-    }
-    for (const Binding& b : c.all) {  // what they share tells groups of the same roots apart
-      if (auto* shared = std::get_if<Term>(&b)) key.push_back(classes_[shared->value].value);
-    }
-    if (done.count(key)) return false;
-    // What does not apply may do so when more is known, and what was stopped by a limit was not
-    // done.
-    auto side = apply(rule_, chosen(c.all, items), facts_, types);
-    if (!side) return false;
-    bool changed = add(id, g_.recipe_of(*side), roots);
-    if (g_.engine().full() == Full::no) done.insert(std::move(key));
-    return changed;
-  }
-
-  bool made_by(ENodeId n, const Mergers& rules) const {
-    const Provenance& p = g_.engine().provenance();
-    return p.maker(n).valid() && rules.count(p.firing(p.maker(n)).rule.value);
-  }
-
-  // Everything that the answer to a row depends on.
-  std::vector<uint32_t> key_of(const Rows& rows, size_t row) const {
-    std::vector<uint32_t> key;
-    key.reserve(flat_.atoms.size() + 4 * flat_.slots.size());
-    for (ENodeId n : rows.nodes(row)) key.push_back(g_.engine().node(n).attr);
-    for (ClassId c : classes_) {
-      auto known = g_.known(c);
-      key.insert(key.end(), {known.type, known.constant, known.weight_only, known.scale});
-    }
-    return key;
-  }
-
-  std::optional<TensorEGraph::Recipe> recipe(const Rows& rows, size_t row) {
-    auto s = bound(rows, row, 0);
-    if (!s) return std::nullopt;
-    std::vector<Type> types;
-    for (int slot : flat_.roots)
-      types.push_back(g_.type(g_.engine().find(classes_[static_cast<size_t>(slot)])));
-    auto side = apply(rule_, *s, facts_, types);
-    if (!side) return std::nullopt;
-    return g_.recipe_of(*side);
-  }
-
-  // What the variables stand for: terms are places in classes_, from `first` on.
-  std::optional<Substitution> bound(const Rows& rows, size_t row, size_t first) const {
-    const Variables& v = rule_.variables;
-    Substitution s(v.names.size());
-    for (size_t i = 0; i < flat_.slots.size(); ++i) {
-      const FlatPattern::Slot& slot = flat_.slots[i];
-      if (slot.variable >= 0 && !bind_term(v, s, slot.variable, slot.repetition, Term(first + i)))
-        return std::nullopt;
-    }
-    for (size_t i = 0; i < flat_.atoms.size(); ++i) {
-      const FlatPattern::Atom& a = flat_.atoms[i];
-      Attrs attrs = g_.attrs(g_.engine().node(rows.nodes(row)[i]).attr);
-      bool fits = a.pattern->variable >= 0 ? bind_op(s, a.pattern->variable, {a.op, attrs})
-                                           : bind_attrs(v, *a.pattern, attrs, a.repetition, s);
-      if (!fits) return std::nullopt;
-    }
-    return s;
-  }
-
-  bool same_term(const Binding& a, const Binding& b) const {
-    auto *x = std::get_if<Term>(&a), *y = std::get_if<Term>(&b);
-    return x && y ? classes_[x->value] == classes_[y->value] : a == b;
-  }
-
-  bool shares(const Substitution& a, const Substitution& b) const {
-    for (size_t v = 0; v < a.size(); ++v) {
-      if (!rule_.variables.starred(static_cast<int>(v)) && !same_term(a[v], b[v])) return false;
-    }
-    return true;
-  }
-
-  static void append(Substitution& all, const Substitution& one) {
-    for (size_t v = 0; v < all.size(); ++v) {
-      if (auto* terms = std::get_if<std::vector<Term>>(&all[v]))
-        terms->push_back(std::get<std::vector<Term>>(one[v])[0]);
-      if (auto* values = std::get_if<std::vector<AttrValue>>(&all[v]))
-        values->push_back(std::get<std::vector<AttrValue>>(one[v])[0]);
-    }
-  }
-
-  bool add(RuleId id, const TensorEGraph::Recipe& recipe, std::span<const ClassId> roots) {
-    EGraph& engine = g_.engine();
-    size_t ids = engine.ids(), unions = engine.union_count();
-    engine.begin_firing(id, matched_);
-    std::vector<ClassId> made = g_.add(recipe, classes_);
-    for (size_t i = 0; i < made.size(); ++i) engine.unite(roots[i], made[i]);
-    engine.end_firing();
-    return engine.ids() != ids || engine.union_count() != unions;
-  }
-
-  TensorEGraph& g_;
-  const Rule& rule_;
-  const FlatPattern& flat_;
-  std::vector<ClassId> classes_;  // that terms stand for
-  std::vector<ENodeId> matched_;  // nodes of the firing at hand
-  TermFacts facts_;
+ private:
+  std::map<uint32_t, std::map<uint32_t, std::deque<uint32_t>>> levels_;
 };
 
 }  // namespace
 
 class Saturation::Loop {
  public:
-  Loop(TensorEGraph& g, const SaturateOptions& options) : g_(g), options_(options) {
+  Loop(TensorEGraph& g, const SaturateOptions& options)
+      : g_(g),
+        options_(options),
+        seconds_(options.seconds_of ? options.seconds_of : usual_seconds) {
     add(shared_directions(options));
+    step_s_ = given_seconds() * options.step;
   }
 
+  // Rules of the second list on are there for a reason, whatever they are called.
   void add(std::shared_ptr<const std::vector<Rule>> rules) {
     lists_.push_back(rules);  // what flat patterns refer to stays
-    for (const Rule& r : *rules) rules_.push_back(&r);
+    for (const Rule& r : *rules) {
+      rules_.push_back(&r);
+      waits_.push_back(lists_.size() == 1 && !has_served(r));
+    }
     flat_.resize(rules_.size());
     vocabulary_.clear();
   }
 
-  // At most this many nodes in all.
-  StopReason run(SaturateReport& report, size_t nodes) {
-    start_ = std::chrono::steady_clock::now();
-    StopReason stopped = StopReason::saturated;
+  // Everything that is no further away than this; at most so many nodes in all.
+  StopReason run(SaturateReport& report, uint32_t most, size_t nodes) {
+    auto start = std::chrono::steady_clock::now();
+    EGraph& engine = g_.engine();
+    engine.set_limits({nodes, options_.bytes});
+    for (uint32_t r : mergers_) to_merge_.insert(r);  // some were too far away, perhaps
+    std::vector<std::pair<uint32_t, uint32_t>> turns;
     for (size_t rounds = 0;; ++rounds, ++report.rounds) {
       if (options_.monitor.stop_requested()) return StopReason::interrupted;
       if (rounds == options_.rounds) return StopReason::iterations;
-      bool rewrites = learn_rules();
-      double left = options_.seconds - seconds_since_start();
-      if (left <= 0) return StopReason::seconds;
-      RunnerReport round = runner_.run(
-          g_.engine(),
-          {.limits = {.iterations = 1, .nodes = nodes, .bytes = options_.bytes, .seconds = left},
-           .back_off = options_.back_off,
-           .monitor = options_.monitor.silent()});
-      count(round);
-      options_.monitor.tell({"saturate", static_cast<int64_t>(rounds),
-                             static_cast<int64_t>(options_.rounds),
-                             static_cast<double>(g_.engine().node_count()), "nodes"});
-      stopped = round.stopped;
-      if (stopped != StopReason::iterations && stopped != StopReason::saturated) return stopped;
-      bool folded = g_.fold();
-      if (stopped == StopReason::saturated && !folded && !rewrites) return stopped;
+      std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      if (spent.count() > options_.seconds) return StopReason::seconds;
+      learn_rules();
+      engine.refresh();
+      const size_t before = engine.change_count();
+      for (size_t r = 0; r < rewrites_.size(); ++r) look(r);
+      merge_groups(most);
+      const std::optional<uint32_t> level = agenda_.take(most, kBatch, turns);
+      for (auto [rewrite, row] : turns) {
+        if (engine.full() != Full::no) {
+          agenda_.put(*level, rewrite, row);
+          continue;
+        }
+        fire(rewrite, row);
+      }
+      options_.monitor.tell({.phase = "saturate",
+                             .done = static_cast<int64_t>(engine.node_count()),
+                             .of = static_cast<int64_t>(nodes)});
+      engine.rebuild();
+      if (engine.full() != Full::no)
+        return engine.full() == Full::bytes ? StopReason::bytes : StopReason::nodes;
+      g_.fold();
+      ++round_;
+      if (!level && engine.change_count() == before && !wake()) return StopReason::saturated;
     }
   }
+  // The rules that waited have their turn from now on.
+  void admit_others() {
+    others_ = true;
+    vocabulary_.clear();
+  }
 
-  // By the name of the rule.
-  std::map<std::string, SaturateReport::Fired> fired;
+  // By the name of the rule, with what waits.
+  std::map<std::string, SaturateReport::Fired> report() const {
+    std::map<std::string, SaturateReport::Fired> all = fired_;
+    for (const auto& [rewrite, waiting] : agenda_.waiting()) {
+      SaturateReport::Fired& f = all[rewrites_[rewrite]->rule.name];
+      f.nearest = f.waiting ? std::min(f.nearest, waiting.nearest) : waiting.nearest;
+      f.waiting += waiting.matches;
+    }
+    return all;
+  }
   std::vector<std::string> rule_names() const {
     std::vector<std::string> names;
-    for (const Rewrite& r : runner_.rewrites()) names.push_back(r.name);
+    for (const auto& r : rewrites_) names.push_back(r->rule.name);
     return names;
   }
 
  private:
-  // Rules as queries for all that the e-graph can meet by now; true if there are new ones.
-  bool learn_rules() {
+  static constexpr size_t kBatch = 200;
+
+  // A rule, met in one way. Its number is the rule's in firings.
+  struct Rewrite {
+    const Rule& rule;
+    QueryPlan plan;
+    Application application;
+    std::vector<ClassId> words;  // of rows that wait or waited
+    uint32_t since = 0;
+    size_t times_banned = 0, banned_until = 0;
+    std::set<std::vector<uint32_t>> done;  // groups
+  };
+
+  double given_seconds() const {
+    double sum = 0;
+    for (size_t i = 0; i < g_.engine().ids(); ++i) {
+      PricedNode n = g_.priced(ENodeId(i));
+      if (!n.operands.empty() && !std::ranges::all_of(n.weights, [](bool w) { return w; }))
+        sum += seconds_(n);
+    }
+    return sum;
+  }
+
+  // Rules as queries for all that the e-graph can meet by now.
+  void learn_rules() {
     Vocabulary vocabulary = g_.vocabulary();
-    if (vocabulary == vocabulary_) return false;
+    if (vocabulary == vocabulary_) return;
     vocabulary_ = vocabulary;
-    bool any = false;
     for (size_t r = 0; r < rules_.size(); ++r) {
       const Rule& rule = *rules_[r];
+      if (waits_[r] && !others_) continue;
       for (FlatPattern& flat : flatten(rule.lhs, rule.variables, vocabulary_)) {
         auto& known = flat_[r];
         bool fresh = std::ranges::none_of(known, [&](const auto& k) { return *k == flat; });
         if (!fresh) continue;
         known.push_back(std::make_unique<FlatPattern>(std::move(flat)));
-        runner_.add(rewrite(rule, *known.back()));
-        any = true;
+        if (rule.merges_group()) mergers_.insert(static_cast<uint32_t>(rewrites_.size()));
+        rewrites_.push_back(std::unique_ptr<Rewrite>(
+            new Rewrite{rule, QueryPlan(query_of(g_, rule, *known.back(), filters_)),
+                        Application(g_, rule, *known.back(), seconds_)}));
       }
     }
-    return any;
   }
 
-  Rewrite rewrite(const Rule& rule, const FlatPattern& flat) {
-    Rewrite out{.name = rule.name, .query = query_of(g_, rule, flat, filters_), .apply = {}};
-    if (!rule.merges_group()) {
-      auto recipes = std::make_shared<Recipes>();
-      out.apply = [this, &rule, &flat, recipes](EGraph&, RuleId id, const Rows& rows) {
-        return Application(g_, rule, flat).apply_each(id, rows, *recipes);
-      };
-      return out;
+  // Matches that are new.
+  void look(size_t r) {
+    Rewrite& rewrite = *rewrites_[r];
+    if (rewrite.banned_until > round_) return;
+    const Stopwatch watch;
+    const bool groups = rewrite.rule.merges_group();
+    const size_t most = options_.back_off.on && rewrite.times_banned < 40
+                            ? options_.back_off.matches << rewrite.times_banned
+                            : SIZE_MAX;
+    if (!search(g_.engine(), rewrite.plan, rewrite.since, rows_, most)) {
+      rewrite.banned_until = round_ + 1 + (options_.back_off.rounds << rewrite.times_banned++);
+      return;
     }
-    mergers_.insert(static_cast<uint32_t>(runner_.rewrites().size()));
-    auto done = std::make_shared<std::set<std::vector<uint32_t>>>();
-    out.apply = [this, &rule, &flat, done, query = out.query](EGraph& g, RuleId id, const Rows&) {
-      return Application(g_, rule, flat).apply_groups(id, search(g, query), mergers_, *done);
-    };
-    return out;
-  }
-
-  void count(const RunnerReport& round) {
-    for (const RuleReport& r : round.rules) {
-      auto& f = fired[r.name];
-      f.rule = r.name;
-      f.matches += r.matches;
-      f.times += r.applied;
-      f.seconds += r.search_seconds + r.apply_seconds;
+    rewrite.since = g_.engine().time() + 1;
+    auto& f = fired_[rewrite.rule.name];
+    f.rule = rewrite.rule.name;
+    f.matches += rows_.size();
+    if (groups) {
+      if (!rows_.empty()) to_merge_.insert(r);
+      return;
     }
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const Recipe* recipe = rewrite.application.at({rows_.classes(i), rows_.nodes(i)});
+      if (!recipe) continue;
+      Distance d = after(rewrite.rule, rows_.nodes(i), recipe->more_s);
+      auto row = static_cast<uint32_t>(rewrite.words.size());
+      rewrite.words.insert(rewrite.words.end(), rows_.classes(i).begin(), rows_.classes(i).end());
+      for (ENodeId n : rows_.nodes(i)) rewrite.words.push_back(ClassId(size_t{n.value}));
+      agenda_.put(level_of(d), static_cast<uint32_t>(r), row);
+    }
+    f.seconds += watch.seconds();
   }
 
-  double seconds_since_start() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  // Where the result of a firing is.
+  Distance after(const Rule& rule, std::span<const ENodeId> matched, double more_s) const {
+    Distance d;
+    for (ENodeId n : matched) {
+      if (n.value >= distances_.size()) continue;
+      d.steps = std::max(d.steps, distances_[n.value].steps);
+      d.dearer = std::max(d.dearer, distances_[n.value].dearer);
+    }
+    if (!tidies(rule)) d.steps += 1;
+    d.dearer = std::max(0.0F, d.dearer + static_cast<float>(more_s / step_s_));
+    return d;
+  }
+  static uint32_t level_of(const Distance& d) {
+    return static_cast<uint32_t>(std::min(1e6F, std::ceil(d.steps + d.dearer)));
+  }
+
+  // Nodes that are there since the firing are where it led to.
+  template <class Fire>
+  void noted(const Rule& rule, std::span<const ENodeId> matched, double more_s, const Fire& fire) {
+    const Stopwatch watch;
+    const Distance d = after(rule, matched, more_s);
+    const size_t had = g_.engine().ids();
+    const bool changed = fire();
+    distances_.resize(had);
+    distances_.resize(g_.engine().ids(), d);
+    auto& f = fired_[rule.name];
+    f.times += changed;
+    f.seconds += watch.seconds();
+  }
+
+  void fire(uint32_t r, uint32_t row) {
+    Rewrite& rewrite = *rewrites_[r];
+    const Query& query = rewrite.plan.query();
+    const ClassId* words = rewrite.words.data() + row;
+    nodes_.clear();
+    for (size_t i = 0; i < query.atoms.size(); ++i)
+      nodes_.push_back(ENodeId(size_t{words[query.slots + i].value}));
+    Place place{{words, query.slots}, nodes_};
+    const Recipe* recipe = rewrite.application.at(place);
+    if (!recipe) return;
+    noted(rewrite.rule, place.nodes, recipe->more_s,
+          [&] { return rewrite.application.fire(RuleId(size_t{r}), place, *recipe); });
+  }
+
+  void merge_groups(uint32_t most) {
+    for (size_t r : to_merge_) {
+      Rewrite& rewrite = *rewrites_[r];
+      Rows rows = search(g_.engine(), rewrite.plan.query());
+      rewrite.application.groups(rows, mergers_, rewrite.done, [&](const Application::Merge& m) {
+        if (level_of(after(rewrite.rule, m.matched, m.recipe.more_s)) > most) return false;
+        noted(rewrite.rule, m.matched, m.recipe.more_s,
+              [&] { return rewrite.application.fire(RuleId(r), m); });
+        return g_.engine().full() == Full::no;
+      });
+    }
+    to_merge_.clear();
+  }
+
+  // Nothing is left to do but what is banned: those whose ban ends first go on at once.
+  bool wake() {
+    size_t first = SIZE_MAX;
+    for (const auto& r : rewrites_) {
+      if (r->banned_until > round_) first = std::min(first, r->banned_until);
+    }
+    if (first == SIZE_MAX) return false;
+    for (const auto& r : rewrites_) {
+      if (r->banned_until > round_) r->banned_until -= first - round_;
+    }
+    return true;
   }
 
   TensorEGraph& g_;
   const SaturateOptions& options_;
-  std::chrono::steady_clock::time_point start_;
+  const NodeSeconds seconds_;
+  double step_s_ = 1;
   std::vector<std::shared_ptr<const std::vector<Rule>>> lists_;
   std::vector<const Rule*> rules_;
+  std::vector<bool> waits_;                                      // by rule: it never served
+  bool others_ = false;                                          // they have their turn
   std::vector<std::vector<std::unique_ptr<FlatPattern>>> flat_;  // by rule; rewrites refer to them
   Vocabulary vocabulary_;
   AttrFilters filters_;
+  std::vector<std::unique_ptr<Rewrite>> rewrites_;
   Application::Mergers mergers_;
-  Runner runner_{{}};
+  std::set<size_t> to_merge_;
+  Agenda agenda_;
+  std::vector<Distance> distances_;  // by node, or fewer: those are given
+  size_t round_ = 0;
+  Rows rows_;
+  std::vector<ENodeId> nodes_;
+  std::map<std::string, SaturateReport::Fired> fired_;  // by the name of the rule
 };
+
+void SaturateReport::add(const SaturateReport& more) {
+  for (const Fired& f : more.fired) {
+    auto it = std::ranges::lower_bound(fired, f.rule, {}, &Fired::rule);
+    if (it == fired.end() || it->rule != f.rule) it = fired.insert(it, {.rule = f.rule});
+    it->matches += f.matches;
+    it->times += f.times;
+    it->seconds += f.seconds;
+    it->nearest = it->waiting && f.waiting ? std::min(it->nearest, f.nearest)
+                                           : std::max(it->nearest, f.nearest);
+    it->waiting += f.waiting;
+  }
+  rounds += more.rounds;
+  if (more.nodes >= nodes) {
+    nodes = more.nodes;
+    classes = more.classes;
+    stopped = more.stopped;
+  }
+  rules = more.rules;
+  seconds += more.seconds;
+}
 
 Saturation::Saturation(const Graph& g, const SaturateOptions& options)
     : egraph_(std::make_unique<TensorEGraph>(g)),
       options_(options),
+      nodes_(egraph_->engine().node_count() + options.nodes),
       loop_(std::make_unique<Loop>(*egraph_, options_)) {}
 
 Saturation::~Saturation() = default;
@@ -468,15 +486,25 @@ void Saturation::add(std::vector<Rule> rules) {
   loop_->add(std::make_shared<const std::vector<Rule>>(directions(these)));
 }
 
-StopReason Saturation::run() {
+StopReason Saturation::run(uint32_t most) {
+  return run(most, nodes_);
+}
+
+StopReason Saturation::run_others() {
+  if (report_.stopped != StopReason::saturated) return report_.stopped;
+  loop_->admit_others();
+  return run(UINT32_MAX, std::min(nodes_, egraph_->engine().node_count() + options_.other_nodes));
+}
+
+StopReason Saturation::run(uint32_t most, size_t nodes) {
   auto start = std::chrono::steady_clock::now();
-  report_.stopped = loop_->run(report_, egraph_->engine().node_count() + options_.nodes);
+  report_.stopped = loop_->run(report_, most, nodes);
   egraph_->engine().refresh();
   report_.rules = loop_->rule_names();
   report_.nodes = egraph_->engine().node_count();
   report_.classes = egraph_->engine().class_count();
   report_.fired.clear();
-  for (auto& [name, f] : loop_->fired) {
+  for (const auto& [name, f] : loop_->report()) {
     if (f.matches > 0) report_.fired.push_back(f);
   }
   report_.seconds +=
@@ -492,6 +520,7 @@ std::unique_ptr<TensorEGraph> saturate(const Graph& g, const SaturateOptions& op
                                        SaturateReport* report) {
   Saturation saturation(g, options);
   saturation.run();
+  saturation.run_others();
   if (report) *report = saturation.report();
   return std::move(saturation).take();
 }

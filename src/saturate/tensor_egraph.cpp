@@ -104,16 +104,17 @@ TensorEGraph::Recipe TensorEGraph::recipe_of(const RightSide& side) {
   Recipe out;
   for (const RightSide::Step& s : side.steps)
     out.steps.push_back({s.op.value, id_of(s.attrs), id_of(s.type), s.args});
-  for (const Tensor& t : side.constants) out.constants.push_back(add_constant(t));
+  out.constants = side.constants;
   out.results = side.results;
   return out;
 }
 
 std::vector<ClassId> TensorEGraph::add(const Recipe& recipe, std::span<const ClassId> matched) {
-  SmallVec<ClassId, 16> made, operands;
+  SmallVec<ClassId, 16> made, operands, constants;
+  for (const Tensor& t : recipe.constants) constants.push_back(add_constant(t));
   auto term = [&](RightSide::Ref r) {
     if (r.from == RightSide::Ref::From::step) return made[r.index];
-    if (r.from == RightSide::Ref::From::constant) return recipe.constants[r.index];
+    if (r.from == RightSide::Ref::From::constant) return constants[r.index];
     return matched[r.index];
   };
   for (const Recipe::Step& step : recipe.steps) {
@@ -132,6 +133,17 @@ std::vector<ClassId> TensorEGraph::add(const Recipe& recipe, std::span<const Cla
     if (!results.back().valid()) return {};
   }
   return results;
+}
+
+PricedNode TensorEGraph::priced(ENodeId id) const {
+  const ENode node = engine_.node(id);
+  PricedNode n{.op = OpId(size_t{node.op}), .attrs = attrs(node.attr)};
+  n.result = type(engine_.find(ClassId(size_t{id.value})));
+  for (ClassId child : node.children) {
+    n.operands.push_back(type(engine_.find(child)));
+    n.weights.push_back(weight_only(engine_.find(child)));
+  }
+  return n;
 }
 
 // --- What is known of classes

@@ -16,6 +16,7 @@
 #include "egraph/egraph.h"
 #include "ir/graph.h"
 #include "ops/fold.h"
+#include "ops/priced_node.h"
 #include "rules/instance.h"
 #include "saturate/flatten.h"
 
@@ -42,7 +43,7 @@ class TensorEGraph {
       std::vector<RightSide::Ref> operands;
     };
     std::vector<Step> steps;
-    std::vector<ClassId> constants;
+    std::vector<Tensor> constants;
     std::vector<RightSide::Ref> results;
   };
   Recipe recipe_of(const RightSide& side);
@@ -61,6 +62,9 @@ class TensorEGraph {
   bool weight_only(ClassId c) const { return facts_[c.value].weight_only; }
   // Of what depends on no input, where that is known.
   std::optional<Scale> scale(ClassId c) const;
+  const Type& type_at(uint32_t id) const { return types_[id]; }
+  // A node as prices see it.
+  PricedNode priced(ENodeId n) const;
   Attrs attrs(uint32_t id) const { return attrs_[id]; }
 
   // The nodes of the program's outputs, as they were given.

@@ -60,6 +60,7 @@ double added_bytes(const Candidate& c) {
 struct Place {
   Outline outline;
   std::vector<bool> constant, movable;
+  const std::vector<PricedCandidates>* options = nullptr;  // once they were asked for
 };
 
 // All plain, all with channels last, or changing from one to the other.
@@ -153,7 +154,7 @@ const std::vector<PricedCandidates>& known_prices(const Place& p, bool convolves
 std::optional<double> least_price(const Graph& group, const std::vector<bool>& constant,
                                   const Catalogue& catalogue, const Target& target,
                                   const SelectOptions& options) {
-  Place p{{group, {}, {}}, constant, constant};
+  Place p{{group, {}, {}}, constant, constant, nullptr};
   p.movable.flip();
   std::vector<Wanted> ways;  // the plain one first
   for (Layouts& l : layouts_worth_trying(p)) ways.emplace_back(group, constant, std::move(l), 0);
@@ -179,7 +180,12 @@ class Selector {
  public:
   Selector(const Graph& g, Plan& plan, const Catalogue& catalogue, const Target& target,
            const SelectOptions& options)
-      : g_(g), plan_(plan), catalogue_(catalogue), target_(target), options_(options) {
+      : g_(g),
+        plan_(plan),
+        catalogue_(catalogue),
+        target_(target),
+        options_(options),
+        known_(options.known ? *options.known : decided_) {
     for (size_t n = 0; n < g.size() && !convolves_; ++n) {
       convolves_ = op_def(g.nodes[NodeId(n)]).name == "conv";
     }
@@ -204,7 +210,7 @@ class Selector {
 
  private:
   Place place_of(const NodeGroup& group) const {
-    Place p{outlined(g_, group), {}, {}};
+    Place p{outlined(g_, group), {}, {}, nullptr};
     for (NodeId n : p.outline.loads) {
       NodeId s = storage_of(g_, n);
       p.constant.push_back(g_.is_constant(s));
@@ -302,11 +308,10 @@ class Selector {
   const std::vector<PricedCandidates>& options_of(size_t k) {
     static const std::vector<PricedCandidates> kHost(1, PricedCandidates(1));
     if (plan_.partition.groups[k].host) return kHost;
-    const Place& p = places_[k];
-    const auto& found = known_prices(p, convolves_, catalogue_, target_, options_,
-                                     options_.known ? *options_.known : decided_);
-    EMEND_ASSERT(!found.empty(), "no kernel takes a group");
-    return found;
+    Place& p = places_[k];
+    if (!p.options) p.options = &known_prices(p, convolves_, catalogue_, target_, options_, known_);
+    EMEND_ASSERT(!p.options->empty(), "no kernel takes a group");
+    return *p.options;
   }
 
   // All options of a list lie alike.
@@ -314,7 +319,7 @@ class Selector {
 
   double conversion(const Type& type, const Layout& from, const Layout& to) {
     if (from == to) return 0;
-    auto [it, fresh] = conversions_.try_emplace({type.dtype, type.shape, from, to});
+    auto [it, fresh] = known_.conversions.try_emplace({type.dtype, type.shape, from, to});
     if (fresh) {
       Graph group = identity_group(type);
       it->second = offers({group, {false}, {{from}, {to}}}, catalogue_, target_)[0].estimate_s;
@@ -379,7 +384,7 @@ class Selector {
   std::vector<Place> places_;
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
   KnownPrices decided_;
-  std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions_;
+  KnownPrices& known_;
   double byte_price_ = 0, error_price_ = 0;
   Pbqp problem_;
   PbqpChoice choice_;

@@ -41,6 +41,8 @@ struct KnownPrices {
       offers;
   // By the group and its constants.
   std::map<std::pair<uint64_t, std::vector<bool>>, std::optional<double>> cheapest;
+  // Of changing a value's layout.
+  std::map<std::tuple<DType, Dims, Layout, Layout>, double> conversions;
 };
 
 struct SelectOptions {

@@ -61,7 +61,7 @@ Graph run_saturate(const Graph& g, const Options& o) {
 
 // The first mutant of the only operator that was repaired.
 Graph run_correct(const Graph& g, const Options& o) {
-  const MutationSite site = site_of(g);
+  const PricedNode site = site_of(g);
   MutateReport report;
   std::vector<Rule> rules =
       mutate({site}, {.enable = {o.at("mutation"), "correct"}, .disable = {"*"}}, &report);

@@ -206,7 +206,7 @@ struct Found {
 
 // The only mutant of a graph's operator that was corrected.
 std::optional<Found> corrected_by(const Graph& g, const char* mutation, const char* parameters) {
-  const MutationSite site = site_of(g);
+  const PricedNode site = site_of(g);
   MutateReport report;
   std::vector<Rule> rules =
       mutate({site}, {.enable = {mutation, "correct"}, .disable = {"*"}}, &report);

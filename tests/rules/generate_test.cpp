@@ -259,11 +259,11 @@ TEST(Generate, IsDeterministicAndBounded) {
 TEST(Generate, WhatIsWrongAtTheSeamIsRepairedAndReported) {
   Graph g = conv_of({2, 3, 8, 8}, {4, 3, 3, 3}, {{1, 1}, {1, 1}, {1, 1, 1, 1}, 1});
   const Node& conv = g.nodes[g.outputs[0].node];
-  MutationSite site{.op = conv.op,
-                    .attrs = conv.attrs,
-                    .operands = {g.type(conv.args[0]), g.type(conv.args[1])},
-                    .weights = {false, true},
-                    .result = g.type(g.outputs[0].node)};
+  PricedNode site{.op = conv.op,
+                  .attrs = conv.attrs,
+                  .operands = {g.type(conv.args[0]), g.type(conv.args[1])},
+                  .weights = {false, true},
+                  .result = g.type(g.outputs[0].node)};
   MutateReport report;
   MutateOptions how{.enable = {"generated", "correct"}, .disable = {"*"}};
   how.generate = GenerateOptions{};

@@ -108,7 +108,7 @@ std::string text_of(const MutateReport::Mutant& m) {
 
 // The same operator with other extents where they are not the groups', nor the kernel's: of the
 // batch, of channels and of filters.
-MutationSite resized(const MutationSite& site, Rng& rng) {
+PricedNode resized(const PricedNode& site, Rng& rng) {
   std::vector<Dims> shapes;
   for (const Type& t : site.operands) shapes.push_back(t.shape);
   int64_t batch = rng.between(1, 3), channels = rng.between(1, 6), filters = rng.between(1, 5);
@@ -136,7 +136,7 @@ TEST_P(Managed, AnswersAsAProofWould) {
   Rng rng(GetParam() + 77);
   MutationManager manager;
   size_t shapes = 0, proofs = 0, known = 0, equal = 0;
-  auto check = [&](const MutationSite& site) {
+  auto check = [&](const PricedNode& site) {
     MutateReport direct, managed;
     mutate({site}, {.mutations = {m}}, &direct);
     std::vector<Rule> others = mutate({site}, {.mutations = {m}, .manager = &manager}, &managed);
@@ -160,7 +160,7 @@ TEST_P(Managed, AnswersAsAProofWould) {
   for (int draws = 0; shapes < cases(60) && draws < 200000; ++draws) {
     auto drawn = draw_instance(m.rule, draws % 2 ? DrawnSizes::different : DrawnSizes::alike, rng);
     if (!drawn) continue;
-    MutationSite site = site_of(drawn->builder.graph(), drawn->left[0]);
+    PricedNode site = site_of(drawn->builder.graph(), drawn->left[0]);
     check(site);
     for (int i = 0; i < 4 && !testing::Test::HasFatalFailure(); ++i) check(resized(site, rng));
     if (testing::Test::HasFatalFailure()) return;
@@ -237,7 +237,7 @@ TEST(Manager, WhatDependsOnChannelsIsNotTakenOver) {
     std::set<std::string> said;
     for (int round = 0; round < 2; ++round) {
       for (int64_t channels : {4, 16, 8, 2, 5, 24, 10, 3, 17}) {
-        MutationSite site = conv_site({2, channels, 12}, {3, channels, 3}, plain_conv(1, 1, 2, 2));
+        PricedNode site = conv_site({2, channels, 12}, {3, channels, 3}, plain_conv(1, 1, 2, 2));
         MutateReport direct, managed;
         mutate({site}, {.mutations = {m}}, &direct);
         auto rules = mutate({site}, {.mutations = {m}, .manager = &manager}, &managed);
@@ -257,8 +257,8 @@ TEST(Manager, WhatDependsOnChannelsIsNotTakenOver) {
 }
 
 TEST(Manager, IsKeptAsText) {
-  const MutationSite site = conv_site({1, 8, 14, 14}, {8, 8, 3, 3}, plain_conv(2, 1, 2, 2));
-  const MutationSite wide = conv_site({1, 64, 14, 14}, {32, 64, 3, 3}, plain_conv(2, 1, 2, 2));
+  const PricedNode site = conv_site({1, 8, 14, 14}, {8, 8, 3, 3}, plain_conv(2, 1, 2, 2));
+  const PricedNode wide = conv_site({1, 64, 14, 14}, {32, 64, 3, 3}, plain_conv(2, 1, 2, 2));
   MutationManager first;
   MutateReport before, after;
   MutateOptions options{.disable = {"channels-*", "conv-*"}, .manager = &first};

@@ -31,7 +31,7 @@ TEST_P(EveryMutation, IsEqualWhereverItIsSaidToBe) {
   for (int draws = 0; shapes < cases(60) && draws < 200000; ++draws) {
     auto drawn = draw_instance(m.rule, draws % 2 ? DrawnSizes::different : DrawnSizes::alike, rng);
     if (!drawn) continue;
-    MutationSite site = site_of(drawn->builder.graph(), drawn->left[0]);
+    PricedNode site = site_of(drawn->builder.graph(), drawn->left[0]);
     MutateReport report;
     std::vector<Rule> rules = mutate({site}, {.mutations = {m}}, &report);
     if (report.mutants.empty()) continue;
@@ -73,7 +73,7 @@ TEST(Mutants, TilesWithAHaloAreOffered) {
 }
 
 TEST(Mutants, WhatIsTooDearIsNotProposed) {
-  MutationSite site = conv_site({1, 8, 12, 12}, {8, 8, 3, 3}, {{1, 1}, {2, 2}, {2, 2, 2, 2}, 1});
+  PricedNode site = conv_site({1, 8, 12, 12}, {8, 8, 3, 3}, {{1, 1}, {2, 2}, {2, 2, 2, 2}, 1});
   site.seconds = 1;
   MutateOptions options{.price = [](const Graph&, const std::vector<bool>&, bool) { return 2.0; }};
   MutateReport report;
@@ -83,7 +83,7 @@ TEST(Mutants, WhatIsTooDearIsNotProposed) {
 }
 
 TEST(Mutants, AreSwitchedOffByName) {
-  MutationSite site = conv_site({1, 8, 12, 12}, {8, 8, 3, 3}, {{1, 1}, {2, 2}, {2, 2, 2, 2}, 1});
+  PricedNode site = conv_site({1, 8, 12, 12}, {8, 8, 3, 3}, {{1, 1}, {2, 2}, {2, 2, 2, 2}, 1});
   MutateReport report;
   mutate({site}, {.enable = {"dilation-into-batch"}, .disable = {"*"}}, &report);
   ASSERT_EQ(report.mutants.size(), 1u);

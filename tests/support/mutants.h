@@ -23,30 +23,30 @@ inline size_t cases(size_t otherwise) {
 }
 
 // An operator of a program; the one that makes its first output.
-inline MutationSite site_of(const Graph& g, NodeId id) {
+inline PricedNode site_of(const Graph& g, NodeId id) {
   const Node& n = g.nodes[id];
-  MutationSite site{.op = n.op, .attrs = n.attrs, .result = g.type(id)};
+  PricedNode site{.op = n.op, .attrs = n.attrs, .result = g.type(id)};
   for (NodeId a : n.args) {
     site.operands.push_back(g.type(a));
     site.weights.push_back(false);
   }
   return site;
 }
-inline MutationSite site_of(const Graph& g) {
+inline PricedNode site_of(const Graph& g) {
   return site_of(g, g.outputs[0].node);
 }
 
-inline MutationSite conv_site(const Dims& x, const Dims& w, const Conv& attrs) {
+inline PricedNode conv_site(const Dims& x, const Dims& w, const Conv& attrs) {
   GraphBuilder b;
   NodeId in = b.input("x", Type::tensor(DType::f32, x));
   NodeId weights = b.input("w", Type::tensor(DType::f32, w));
-  MutationSite site = site_of(b.graph(), b.op("conv", {in, weights}, attrs));
+  PricedNode site = site_of(b.graph(), b.op("conv", {in, weights}, attrs));
   site.weights[1] = true;
   return site;
 }
 
 // The operator at a site, or a rule's right side there, as a program.
-inline Graph program_of(const MutationSite& site, const Rule* rule) {
+inline Graph program_of(const PricedNode& site, const Rule* rule) {
   if (!rule) {
     GraphBuilder b;
     std::vector<NodeId> x;

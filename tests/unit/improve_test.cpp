@@ -67,7 +67,8 @@ TEST(Improve, WhatProgramsTakeCorrectsWhatNodesAreThoughtToTake) {
   auto alone = [](int64_t width) { return width == 192 ? 2e-3 : 3e-3; };
   // All three as one is thought to be best, and is worst; two of them as one are the best.
   auto together = [](int64_t width) { return width == 192 ? 2.0 : width == 128 ? 0.5 : 1.0; };
-  ImproveOptions options{.prices = by_width(alone, together), .kept = 1, .corrections = 0};
+  ImproveOptions options{
+      .prices = by_width(alone, together), .kept = 1, .combined = 0, .corrections = 0};
   Graph g = products(3);
   ImproveReport report;
   EXPECT_EQ(widest_product(improve(g, options, &report)), 64);
@@ -77,6 +78,45 @@ TEST(Improve, WhatProgramsTakeCorrectsWhatNodesAreThoughtToTake) {
   EXPECT_EQ(report.before_s, 1);
   EXPECT_EQ(report.after_s, 0.5);
   EXPECT_FALSE(report.trail.empty());
+}
+
+// Two pairs of products of one operand each. One of them is better merged, which no price of a
+// single node tells.
+TEST(Improve, WhatHelpsAtOnePlaceIsTakenWithoutTheRest) {
+  GraphBuilder b;
+  for (int64_t width : {64, 96}) {
+    NodeId x = b.input(str("x", width), f32({4, 512}));
+    for (int i = 0; i < 2; ++i) {
+      NodeId w = b.constant(filled({512, width}, static_cast<float>(width + i)));
+      b.output(str("y", width, i), b.op("tanh", {b.op("matmul", {x, w})}));
+    }
+  }
+  const Graph g = std::move(b).build();
+  auto width_of = [](const Graph& program, int64_t wanted) {
+    for (size_t i = 0; i < program.size(); ++i) {
+      if (is_product(program.nodes[NodeId(i)].op) &&
+          program.types[NodeId(i)].shape.back() == wanted)
+        return true;
+    }
+    return false;
+  };
+  SearchPrices prices = by_width([](int64_t) { return 1e-3; }, [](int64_t) { return 1.0; });
+  prices.programs = [&](std::span<const Graph> programs, const Monitor&) {
+    std::vector<double> seconds;
+    for (const Graph& p : programs)
+      seconds.push_back(1.0 - 0.2 * width_of(p, 128) + 0.3 * width_of(p, 192));
+    return seconds;
+  };
+  // By nodes both merges pay. Both together are dearer than neither.
+  ImproveOptions options{.prices = prices, .kept = 1, .corrections = 0};
+  ImproveReport report;
+  Graph better = improve(g, options, &report);
+  EXPECT_EQ(report.priced_s[0], 1.1);
+  EXPECT_EQ(report.after_s, 0.8);
+  EXPECT_TRUE(width_of(better, 128));
+  EXPECT_FALSE(width_of(better, 192));
+  options.combined = 0;
+  EXPECT_EQ(improve(g, options), g);
 }
 
 TEST(Improve, TheLimitOfNodesCountsWhatIsAdded) {

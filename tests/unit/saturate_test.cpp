@@ -53,6 +53,42 @@ TEST(Saturate, EqualProgramsBecomeOneClass) {
             std::vector<std::string>());
 }
 
+// True, and of no use: each says the same sum in a way that nobody asked for.
+std::vector<Rule> useless_rules(int count) {
+  std::vector<Rule> rules;
+  for (int i = 0; i < count; ++i) {
+    std::string number = str(2 + i);
+    rules.push_back(rule("useless-" + number, "(add ?x ?y)",
+                         "(sub (add ?x (add ?y " + number + ")) " + number + ")"));
+  }
+  return rules;
+}
+
+// What is near is looked at before what is far, however much there is of the latter.
+TEST(Saturate, UselessRulesDoNotCrowdOutUsefulOnes) {
+  std::string body, sum = "x0";
+  std::string inputs = "x0: f32[8]";
+  for (int i = 1; i < 12; ++i) {
+    inputs += str(", x", i, ": f32[8]");
+    sum = str("add(", sum, ", x", i, ")");
+  }
+  // Two steps apart: both products are moved outwards.
+  Graph g = parse_graph("graph(" + inputs +
+                        ", a: f32[4,5], b: f32[5,6], c: f32[6,7], d: f32[7,8], e: f32[8,9]) {\n"
+                        "  return " +
+                        sum +
+                        ",\n    matmul(matmul(matmul(matmul(a, b), c), d), e), "
+                        "matmul(a, matmul(b, matmul(c, matmul(d, e))))\n}\n");
+  for (int useless : {0, 30, 200}) {
+    SaturateOptions options{.nodes = 600};
+    options.rules = useless_rules(useless);
+    options.rules.push_back(*find_rule("matmul-associates"));
+    auto found = saturate(g, options);
+    auto roots = found->roots();
+    EXPECT_EQ(roots[1], roots[2]) << useless << " useless rules";
+  }
+}
+
 TEST(Saturate, GroupsAreMergedWhole) {
   Graph g = parse_graph(
       "graph(x: f32[4,5], u: f32[5,2], v: f32[5,3], w: f32[5,4]) {\n"

@@ -27,6 +27,19 @@ void print_rule(const std::string& name, const std::string& times) {
   if (const Rule* r = find_rule(name)) std::cout << "      " << to_text(*r) << '\n';
 }
 
+// What a limit kept from being looked at: a step is a firing, or what makes the program dearer by
+// a hundredth of its price.
+void print_held_back(const SaturateReport& r) {
+  bool any = false;
+  for (const auto& f : r.fired) {
+    if (f.waiting == 0) continue;
+    if (!any) std::cout << "held back by the limit of nodes (--effort raises it)\n";
+    any = true;
+    std::cout << "  " << f.rule << ", " << f.waiting << " places, the nearest " << f.nearest
+              << " steps from the program\n";
+  }
+}
+
 void print_trail(const ImproveReport& r) {
   std::cout << "search: " << r.saturated.nodes << " e-nodes in " << r.saturated.classes
             << " classes after " << r.saturated.rounds << " rounds, stopped by "
@@ -52,6 +65,7 @@ void print_trail(const ImproveReport& r) {
     any = true;
   }
   if (!any) std::cout << "  nothing\n";
+  print_held_back(r.saturated);
   std::cout << "prices of one run by the back end's estimate\n  as it was: " << 1e3 * r.before_s
             << " ms\n";
   for (double s : r.priced_s) {

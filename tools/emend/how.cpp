@@ -65,6 +65,7 @@ OptimizeOptions HowOptions::options(const Globals& globals) const {
   how.keeping = {default_search_folder(), search_again};
   if (!accuracy.empty()) how.accuracy = accuracy_named(accuracy);
   how.seed = globals.seed + 1;
+  how.effort = effort;
   how.monitor = globals.monitor;
   how.warn = [&globals](const std::string& fault) { globals.say(fault); };
   return how;
@@ -79,6 +80,8 @@ void add_how_options(CLI::App& command, HowOptions& how) {
       ->check(CLI::Range(0, 3));
   command.add_flag("--search-again", how.search_again,
                    "search although the result of an earlier search is kept");
+  command.add_option("--effort", how.effort, "times the usual limits of the search (1)")
+      ->check(CLI::Range(0.01, 1000.0));
   command
       .add_option("--enable", how.enable,
                   "rules, mutations and passes to keep although --disable names them")

@@ -15,6 +15,7 @@ struct HowOptions {
   std::vector<std::string> enable, disable;
   std::string accuracy;  // empty: the default
   bool search_again = false;
+  double effort = 1;
 
   // Throws UsageError where they make no sense.
   OptimizeOptions options(const Globals& globals) const;
