@@ -59,6 +59,17 @@ def test_one_small_channel_that_is_wrong_does_not_hide_behind_a_large_one(family
     assert faults and sum(f is not None for f in faults) > len(faults) / 2
 
 
+def test_a_sum_that_overflows_to_both_sides_may_be_a_nan_and_one_that_does_not_may_not():
+    graph = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 2] a, float[2, 2] b) => (float[2, 2] y) {
+        s = MatMul(a, b) y = Reciprocal(s) }""")
+    values = {"a": np.full([2, 2], 1e30, np.float32), "b": np.array([[1e30, 1], [-1e30, 2]], np.float32)}
+    expected = checker.expected_at(Reference(graph), values)
+    got = expected.outputs[0].copy()
+    got[:, 0] = np.nan
+    assert expected.faults({"y": got}) is None
+    assert expected.faults({"y": np.full([2, 2], np.nan, np.float32)}) is not None
+
+
 def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):
     done = subprocess.run([sys.executable, ROOT / "tests/random_models/soak.py", "--models", "140", "--seconds", "600", "--out", tmp_path],
                           capture_output=True, text=True, cwd=ROOT)

@@ -25,6 +25,9 @@ VANISHING = {"LpNormalization"}
 CANCELLING = {"DFT", "STFT", "BlackmanWindow", "HammingWindow", "HannWindow"}
 # A normalization may be folded into the weights before it, which are no whole numbers then.
 CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+# Sums in which an overflow may meet one of the other sign: infinity or NaN, as the order of the terms will have it, and whether a product is
+# rounded before it is added (a fused one is not, so that two that overflow to both sides give an infinity there and a NaN elsewhere).
+SUMS = CONTRACTIONS | {"Einsum", "DeformConv", "ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "CumSum", "DFT", "STFT", "LinearRegressor"}
 # How large their results are depends on values.
 OF_DATA = {"NonZero", "Compress", "Unique", "NonMaxSuppression"}
 # onnxruntime adds to a running sum and takes away from it again, so that one large square is left in all that follow.
@@ -79,6 +82,7 @@ class Reference:
         self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
         self.cancelling = {o for n in self.model.graph.node if n.op_type in CANCELLING for o in n.output}
         self.factors = {n.output[0]: list(n.input) for n in self.model.graph.node if n.op_type in UNDERFLOWING}
+        self.sums = {o for n in self.model.graph.node if n.op_type in SUMS for o in n.output}
 
     def spread(self, values, rounds, units, seed):
         """Outputs of so many noisy runs."""
@@ -89,6 +93,7 @@ class Reference:
             known.update(zip(self.names, self.seen.run(None, values)))
         lost = {k: underflown(v, [{**values, **known}.get(i) for i in self.factors[k]]) for k, v in known.items() if k in self.factors}
         lost |= {k: 4 * np.finfo(v.dtype).eps * magnitude(v).max(initial=0) for k, v in known.items() if k in self.cancelling}
+        finite = all(np.isfinite(v).all() for v in values.values() if v.dtype.kind == "f")
         for r in range(rounds):
             rng = np.random.default_rng([seed, r])
             moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
@@ -98,6 +103,8 @@ class Reference:
                     made["noise_" + k] = shift(v, units, rng, lost.get(k, ABSOLUTE))
                 else:
                     made["noise_" + k] = noise(v, units, rng, whole_stays=k not in self.scaled)
+                if k in self.sums and finite:
+                    made["noise_" + k] = np.where(np.isinf(v) & (rng.random(v.shape) < 0.5), np.nan, made["noise_" + k]).astype(v.dtype)
             yield self.noisy.run(None, {**moved, **made})
 
 
