@@ -343,6 +343,11 @@ def test_a_step_that_constants_tip_is_no_fault(emend, tmp_path):
     emend("optimize", files.attack("tipped-quantized"), tmp_path / "o.onnx", "-O1")
 
 
+def test_weights_of_half_precision_that_are_rounded_once_more_are_no_fault(emend, tmp_path):
+    """A chain of batch norms whose one result happens to be rounded by little where nothing is folded."""
+    emend("optimize", files.attack("half-norms"), tmp_path / "o.onnx", "-O1")
+
+
 def test_halves_of_even_and_odd_sizes(emend, tmp_path):
     """Windows of two and of three leave as many places of an odd size, not of an even one."""
     pool = lambda k, y: ("MaxPool", ["x"], [y], {"kernel_shape": [k, k], "strides": [2, 2]})
