@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/random_models"))
-import checker, models, operators, shrink
+import checker, models, operators, shrink, standard
 from expected import Reference
 
 
@@ -68,6 +68,21 @@ def test_a_sum_that_overflows_to_both_sides_may_be_a_nan_and_one_that_does_not_m
     got[:, 0] = np.nan
     assert expected.faults({"y": got}) is None
     assert expected.faults({"y": np.full([2, 2], np.nan, np.float32)}) is not None
+
+
+def test_the_standards_evaluator_knows_recurrent_layers():
+    seen = set()
+    for seed in range(60):
+        case = models.model_of(seed, "recurrent")
+        ops = [n.op_type for n in case.model.graph.node] if case else []
+        if ops[-2:] != ["MatMul", "Add"]:
+            continue
+        reference, values = Reference(case.model), case.draw("normal", seed)
+        for own, theirs in zip(reference.run(values), standard.outputs_of(case.model, values, [None] * 9)):
+            np.testing.assert_allclose(own, theirs, atol=1e-5)
+        node = case.model.graph.node[0]
+        seen |= {node.op_type, *(a.s for a in node.attribute if a.name == "direction"), "lengths" if "" != (list(node.input) + [""] * 9)[4] else ""}
+    assert seen >= {"LSTM", "GRU", "RNN", b"forward", b"reverse", b"bidirectional", "lengths"}
 
 
 def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):
