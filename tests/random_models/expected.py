@@ -28,6 +28,8 @@ CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 # Sums in which an overflow may meet one of the other sign: infinity or NaN, as the order of the terms will have it, and whether a product is
 # rounded before it is added (a fused one is not, so that two that overflow to both sides give an infinity there and a NaN elsewhere).
 SUMS = CONTRACTIONS | {"Einsum", "DeformConv", "ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "CumSum", "DFT", "STFT", "LinearRegressor"}
+# Products in which an overflow may meet a zero: NaN or zero, as the order of the factors will have it.
+PRODUCTS = {"ReduceProd"}
 # How large their results are depends on values.
 OF_DATA = {"NonZero", "Compress", "Unique", "NonMaxSuppression"}
 # onnxruntime adds to a running sum and takes away from it again, so that rounding of one large square is left in all channels that follow.
@@ -73,11 +75,14 @@ class Reference:
         for c in graph.initializer:
             c.name += "_raw" if c.name in constants else ""
         first = [helper.make_node("Mul", [c + "_raw", "noise_" + c], [c]) for c in constants]
-        nodes = [m for n in graph.node for m in [n, *(disturbed(o[:-4], n.op_type) for o in n.output if o.endswith("_raw"))]]
+        nodes = [m for n in graph.node for m in [n, *(d for o in n.output if o.endswith("_raw") for d in disturbed(o[:-4], n.op_type))]]
         graph.ClearField("node")
         graph.node.extend(first + nodes)
         kinds = {**{o: types[o] for o in wanted}, **{c: helper.np_dtype_to_tensor_dtype(v.dtype) for c, v in constants.items()}}
         graph.input.extend(helper.make_tensor_value_info("noise_" + name, kind, None) for name, kind in kinds.items())
+        self.products = {o for n in self.model.graph.node if n.op_type in PRODUCTS for o in n.output if o in wanted}
+        for name in sorted(self.products):
+            graph.input.extend([helper.make_tensor_value_info("fits_" + name, TensorProto.BOOL, None), helper.make_tensor_value_info("zero_" + name, types[name], None)])
         self.seen, self.noisy, self.names, self.constants = (session(seen) if wanted else None), session(noisy), wanted, constants
         self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
         self.cancelling = {o for n in self.model.graph.node if n.op_type in CANCELLING for o in n.output}
@@ -107,6 +112,8 @@ class Reference:
                     made["noise_" + k] = noise(v, units, rng, whole_stays=k not in self.scaled)
                 if k in self.sums and finite:
                     made["noise_" + k] = np.where(np.isinf(v) & (rng.random(v.shape) < 0.5), np.nan, made["noise_" + k]).astype(v.dtype)
+                if k in self.products:
+                    made["zero_" + k], made["fits_" + k] = np.zeros_like(v), np.asarray(np.isfinite(v) | (rng.random(v.shape) < 0.5) | (not finite))
             yield self.noisy.run(None, {**moved, **made})
 
 
@@ -171,8 +178,11 @@ def magnitude(v):
 
 
 def disturbed(name, op):
-    """The node that makes a value of its raw one."""
-    return helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING | CANCELLING | RUNNING else "Mul", [name + "_raw", "noise_" + name], [name])
+    """The nodes that make a value of its raw one."""
+    if op in PRODUCTS:
+        return [helper.make_node("Mul", [name + "_raw", "noise_" + name], [name + "_moved"]),
+                helper.make_node("Where", ["fits_" + name, name + "_moved", "zero_" + name], [name])]
+    return [helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING | CANCELLING | RUNNING else "Mul", [name + "_raw", "noise_" + name], [name])]
 
 
 class Expected:
