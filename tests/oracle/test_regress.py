@@ -348,6 +348,37 @@ def test_weights_of_half_precision_that_are_rounded_once_more_are_no_fault(emend
     emend("optimize", files.attack("half-norms"), tmp_path / "o.onnx", "-O1")
 
 
+@pytest.mark.parametrize("opset", [11, 14, 16, 18])
+def test_what_onnxruntime_knows_by_its_spelling_is_spelled_so(emend, tmp_path, opset):
+    """Norms and Gelu at opsets that have no word for them: onnxruntime has kernels for what exporters write."""
+    axes = {"axes": [-1]} if opset < 18 else {}
+    mean = lambda x, y: ("ReduceMean", [x] if opset < 18 else [x, "k"], [y], axes)
+    constants = {"two": np.float32(2), "e": np.float32(1e-5), "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5), "k": np.array([-1]),
+                 "g": np.linspace(0.5, 2, 8, dtype=np.float32), "b": np.linspace(-1, 1, 8, dtype=np.float32)}
+    spread = lambda x, n: [("Pow", [x, "two"], [f"{n}p"]), mean(f"{n}p", f"{n}v"), ("Add", [f"{n}v", "e"], [f"{n}a"]), ("Sqrt", [f"{n}a"], [f"{n}s"]),
+                           ("Div", [x, f"{n}s"], [f"{n}d"]), ("Mul", [f"{n}d", "g"], [f"{n}g"])]
+    nodes = [mean("x", "m"), ("Sub", ["x", "m"], ["c"]), *spread("c", "l"), ("Add", ["lg", "b"], ["l"]), *spread("l", "r")]
+    nodes += [("Div", ["rg", "root"], ["q"]), ("Erf", ["q"], ["f"]), ("Add", ["f", "one"], ["h"]), ("Mul", ["rg", "h"], ["t"]), ("Mul", ["t", "half"], ["y"])]
+    if opset >= 17:
+        del constants["b"]  # has a word
+        nodes = [n for n in nodes if n[2] not in (["m"], ["c"]) and not n[2][0].startswith("l")]
+        nodes = [(o, ["x" if i == "l" else i for i in ins], *rest) for o, ins, *rest in nodes]
+    used = {i for n in nodes for i in n[1]}
+    model = small(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["B", 3, 8])], ["y"], {k: v for k, v in constants.items() if k in used}, opset)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx", "-O1")
+
+    def kernels(name):
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+        onnxruntime.InferenceSession(str(tmp_path / name), options, providers=["CPUExecutionProvider"])
+        return sorted(n.op_type for n in onnx.load(tmp_path / "fused.onnx").graph.node)
+
+    assert {"Gelu", "SimplifiedLayerNormalization"} <= set(kernels("m.onnx"))
+    assert kernels("o.onnx") == kernels("m.onnx")
+    feeds = {"x": np.random.default_rng(1).normal(size=(2, 3, 8)).astype(np.float32)}
+    close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
 def test_halves_of_even_and_odd_sizes(emend, tmp_path):
     """Windows of two and of three leave as many places of an odd size, not of an even one."""
     pool = lambda k, y: ("MaxPool", ["x"], [y], {"kernel_shape": [k, k], "strides": [2, 2]})
