@@ -379,6 +379,17 @@ def test_what_onnxruntime_knows_by_its_spelling_is_spelled_so(emend, tmp_path, o
     close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
 
 
+def test_a_pool_over_whole_images_stays_one(emend, tmp_path):
+    """onnxruntime leaves blocks of channels for a mean, not for a pool."""
+    weights = {"w": np.random.default_rng(1).normal(size=(4, 4, 1, 1)).astype(np.float32)}
+    nodes = [("Conv", ["x", "w"], ["c"]), ("GlobalAveragePool", ["c"], ["p"]), ("Conv", ["p", "w"], ["s"]), ("Mul", ["c", "s"], ["y"])]
+    model = small(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["B", 4, "H", "W"])], ["y"], weights)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx", "-O1")
+    assert [n.op_type for n in onnx.load(tmp_path / "o.onnx").graph.node] == [n.op_type for n in model.graph.node]
+    feeds = {"x": np.random.default_rng(2).normal(size=(2, 4, 5, 6)).astype(np.float32)}
+    close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
 def test_halves_of_even_and_odd_sizes(emend, tmp_path):
     """Windows of two and of three leave as many places of an odd size, not of an even one."""
     pool = lambda k, y: ("MaxPool", ["x"], [y], {"kernel_shape": [k, k], "strides": [2, 2]})
