@@ -2,7 +2,8 @@
 
 Every model is a pure function of its seed. Each goes through `run` on the reference or compiled, `optimize` at several levels with its files run in
 onnxruntime, and `verify`; which of them, and on what inputs, the seed says, too. A wrong value, a refusal of what onnxruntime runs, an internal error, a
-signal is a finding: the first ones of each kind are shown, the very first is shrunk and written to the folder `--out`, with the command that shows it. Ends with 1 where there are any."""
+signal is a finding: the first ones of each kind are shown, the very first is shrunk and written to the folder `--out`, with the command that shows it.
+Ends with 1 where there are any."""
 import argparse, collections, itertools, json, multiprocessing, os, pathlib, shutil, sys, tempfile, time, traceback
 
 import onnx

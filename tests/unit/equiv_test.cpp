@@ -199,11 +199,11 @@ TEST(Equiv, IntegersThatWrapAreNoHindranceWhereItDoesNotMatter) {
 }
 
 TEST(Equiv, RoundingShowsBehindAPowerThatMustStayWhole) {
-  const std::string scaled = "graph(x: f16[16]) {\n%p = pow(x, constant f16[]{2.0})\n";
-  const std::string twice = scaled + "return mul(mul(%p, constant f16[]{0.3}), constant f16[]{0.7}) }";
-  Verdict v = verdict(twice, scaled + "return mul(%p, constant f16[]{0.21}) }");
+  const std::string power = "graph(x: f16[16]) {\n%p = pow(x, constant f16[]{2.0})\nreturn mul(";
+  const std::string twice = power + "mul(%p, constant f16[]{0.3}), constant f16[]{0.7}) }";
+  Verdict v = verdict(twice, power + "%p, constant f16[]{0.21}) }");
   EXPECT_NE(to_text(v.kind), "different") << v.reason;
-  v = verdict(twice, scaled + "return mul(%p, constant f16[]{0.22}) }");
+  v = verdict(twice, power + "%p, constant f16[]{0.22}) }");
   EXPECT_EQ(to_text(v.kind), "different") << v.reason;
 }
 
