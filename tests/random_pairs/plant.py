@@ -203,7 +203,7 @@ def shift_slice(model, rng):
             values = numpy_helper.to_array(constants[name])
             # What stands for the end stays: the largest number of a type does in onnxruntime whatever the step, and not in the standard.
             moved = values - 1 if values.min() > 0 else values + 1
-            replaced(constants[name], np.where(np.abs(values) >= 2**30, values, moved).astype(values.dtype))
+            replaced(constants[name], np.where((values >= 2**30) | (values <= -(2**30)), values, moved).astype(values.dtype))
     return True
 
 
