@@ -22,8 +22,9 @@ constexpr int kRoundings = 16;
 // Below so many roundings of a float, of the largest value beside it, nobody looks further.
 constexpr double kSuspicious = 4 * 0x1p-24;
 
-// The tensor with every float moved by up to kRoundings roundings of its own type.
-Tensor rounded_otherwise(const Tensor& t, uint64_t seed, uint64_t stream) {
+// The tensor with every float moved by up to kRoundings roundings of its own type; whole numbers,
+// which may be exponents, only where they may be.
+Tensor rounded_otherwise(const Tensor& t, uint64_t seed, uint64_t stream, bool whole_moves = true) {
   if (!is_float(t.dtype()) || info(t.dtype()).bits < 16) return t;
   int bits = t.dtype() == DType::f64   ? 52
              : t.dtype() == DType::f32 ? 23
@@ -35,9 +36,18 @@ Tensor rounded_otherwise(const Tensor& t, uint64_t seed, uint64_t stream) {
       uint64_t h = hash_mix(hash_mix(seed, stream), static_cast<uint64_t>(i));
       int by = 1 + static_cast<int>((h >> 8) % static_cast<uint64_t>(roundings));
       double move = std::ldexp(h & 1 ? by : -by, -bits);
+      if (!whole_moves && t.real(i) == std::round(t.real(i))) move = 0;
       store_real(t.dtype(), out, static_cast<size_t>(i), t.real(i) * (1 + move));
     }
   });
+}
+
+Graph with_constants_rounded_otherwise(Graph g, uint64_t seed, bool whole_moves) {
+  for (size_t c = 0; c < g.constants.size(); ++c) {
+    Tensor& t = g.constants[ConstId(c)];
+    t = rounded_otherwise(t, seed, 1000 + c, whole_moves);
+  }
+  return g;
 }
 
 // The program with everything that follows from constants computed in the types that it has: either
@@ -139,6 +149,16 @@ std::vector<double> differences(const Pair& p, std::span<const double> x,
   return d;
 }
 
+// Are there numbers in the first that are none in the second?
+bool loses_numbers(const Graph& names, std::span<const Value> from, std::span<const Value> to) {
+  return std::ranges::any_of(paired(names, from, to).all, [](const Pair& p) {
+    auto x = elements(*p.x), y = elements(*p.y);
+    for (size_t i = 0; i < x.size(); ++i)
+      if (std::isfinite(x[i]) && !std::isfinite(y[i])) return true;
+    return false;
+  });
+}
+
 std::optional<Beyond> differing_strings(const Pair& p) {
   for (size_t i = 0; i < p.x->strings().size(); ++i) {
     if (p.x->strings()[i] == p.y->strings()[i]) continue;
@@ -236,9 +256,7 @@ std::optional<Beyond> Explanation::beyond(std::span<const Value> inputs, std::sp
     return worst;
   };
   // False: even the shape follows from rounding.
-  auto allow_noise = [&](const Graph& other, std::span<const Value> before,
-                         std::span<const Value> moved) {
-    auto after = run_(other, moved);
+  auto allow_noise = [&](std::span<const Value> before, std::span<const Value> after) {
     Pairs moves = paired(a_, before, after);
     if (moves.shaped_otherwise) return false;
     for (size_t k = 0; k < moves.all.size(); ++k) {
@@ -257,18 +275,18 @@ std::optional<Beyond> Explanation::beyond(std::span<const Value> inputs, std::sp
     for (size_t i = 0; i < inputs.size(); ++i)
       moved.emplace_back(rounded_otherwise(inputs[i].tensor, trial, i));
     for (auto [g, before] : sides) {
-      Graph other = *g;
-      for (size_t c = 0; c < other.constants.size(); ++c) {
-        Tensor& t = other.constants[ConstId(c)];
-        t = rounded_otherwise(t, trial, 1000 + c);
+      // A negative number to nearly the power of 2 is none, and shows no noise.
+      for (bool whole_moves : {true, false}) {
+        auto after = run_(with_constants_rounded_otherwise(*g, trial, whole_moves), moved);
+        if (!allow_noise(before, after)) return std::nullopt;
+        if (!loses_numbers(a_, before, after)) break;
       }
-      if (!allow_noise(other, before, moved)) return std::nullopt;
     }
     worst = left();
   }
   if (!worst) return std::nullopt;
   for (auto [g, before] : sides) {
-    if (!allow_noise(computed_beforehand(*g), before, inputs)) return std::nullopt;
+    if (!allow_noise(before, run_(computed_beforehand(*g), inputs))) return std::nullopt;
   }
   return left();
 }

@@ -3,6 +3,7 @@
 // documentation row and the tests.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ops/evaluate.h"
 #include "ops/families.h"
@@ -195,6 +196,14 @@ Result<std::vector<NodeId>> clip_lower(OnnxCall& c) {
   return std::vector{x};
 }
 
+// Runtimes look for a quotient and for constants that come second.
+std::vector<NodeId> gelu_spell(OnnxWriter& w) {
+  if (w.opset < 9) return {};
+  NodeId x = w.args[0], erf = w.emit("Erf", w.emit("Div", {x, w.number(std::numbers::sqrt2)}))[0];
+  NodeId twice = w.emit("Mul", {x, w.emit("Add", {erf, w.number(1)})[0]})[0];
+  return w.emit("Mul", {twice, w.number(0.5)});
+}
+
 std::vector<NodeId> clip_raise(OnnxWriter& w) {
   double low = w.attrs.get<double>("min"), high = w.attrs.get<double>("max");
   DType t = w.type.dtype;
@@ -283,7 +292,8 @@ std::vector<OpDef> elementwise_ops() {
                          bool fast = c.text_attr("approximate", "none") == "tanh";
                          return std::vector{c.b.op(fast ? "gelu_tanh" : "gelu", {c.inputs.at(0)})};
                        },
-                       .raise = [](OnnxWriter& w) { return w.emit("Gelu", w.args); }}}}),
+                       .raise = [](OnnxWriter& w) { return w.emit("Gelu", w.args); },
+                       .spell = gelu_spell}}}),
       unary({.name = "gelu_tanh", .body = 0.5 * x * (1 + tanh(kGeluTanh * (x + 0.044715 * x * x * x))),
              .traits = zero_to_zero,
              .onnx = {{.type = "Gelu", .since = 20,

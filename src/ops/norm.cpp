@@ -223,6 +223,39 @@ std::vector<NodeId> layer_norm_raise(OnnxWriter& w) {
                 a.stats ? 3 : 1);
 }
 
+// The mean over axes from one on.
+NodeId mean_spelled(OnnxWriter& w, NodeId x, int64_t axis) {
+  Dims axes;
+  for (int64_t a = axis < 0 ? axis : axis - w.types[0].rank(); a < 0; ++a) axes.push_back(a);
+  if (w.opset >= 18) return w.emit("ReduceMean", {x, w.ints(axes)})[0];
+  return w.emit("ReduceMean", {x}, {{"axes", axes}})[0];
+}
+
+// x / sqrt(mean(of^2) + epsilon) * scale; runtimes look for a power.
+NodeId scaled_by_spread(OnnxWriter& w, NodeId x, int64_t axis, double epsilon) {
+  NodeId mean = mean_spelled(w, w.emit("Pow", {x, w.number(2)})[0], axis);
+  NodeId spread = w.emit("Sqrt", w.emit("Add", {mean, w.number(epsilon)}))[0];
+  return w.emit("Mul", {w.emit("Div", {x, spread})[0], w.args[1]})[0];
+}
+
+bool of_one_type(const OnnxWriter& w, DType stash) {
+  return std::ranges::all_of(w.types, [&](const Type& t) { return t.dtype == stash; });
+}
+
+std::vector<NodeId> layer_norm_spell(OnnxWriter& w) {
+  auto a = w.attrs.as<LayerNorm>();
+  if (a.stats || !of_one_type(w, a.stash)) return {};
+  NodeId centred = w.emit("Sub", {w.args[0], mean_spelled(w, w.args[0], a.axis)})[0];
+  NodeId y = scaled_by_spread(w, centred, a.axis, a.epsilon);
+  return w.args.size() == 2 ? std::vector{y} : w.emit("Add", {y, w.args[2]});
+}
+
+std::vector<NodeId> rms_norm_spell(OnnxWriter& w) {
+  auto a = w.attrs.as<RmsNorm>();
+  if (!of_one_type(w, a.stash)) return {};
+  return {scaled_by_spread(w, w.args[0], a.axis, a.epsilon)};
+}
+
 // Opset 18 has parameters per group and computes in the operand's own type.
 Result<std::vector<NodeId>> group_norm_lower(OnnxCall& c) {
   GroupNorm a{c.int_attr("num_groups", 1), c.real_attr("epsilon", 1e-5), stash_dtype(c)};
@@ -317,7 +350,8 @@ std::vector<OpDef> norm_ops() {
                          .onnx = {{.type = "LayerNormalization",
                                    .since = 17,
                                    .lower = layer_norm_lower,
-                                   .raise = layer_norm_raise}},
+                                   .raise = layer_norm_raise,
+                                   .spell = layer_norm_spell}},
                          .doc = "standardised over the axes from `axis` on, times scale plus bias; "
                                 "with stats: (y, mean, 1 / deviation)"}),
       define<GroupNorm>({.name = "group_norm",
@@ -343,7 +377,8 @@ std::vector<OpDef> norm_ops() {
            .onnx = {{.type = "RMSNormalization",
                      .since = 23,
                      .lower = rms_norm_lower,
-                     .raise = rms_norm_raise}},
+                     .raise = rms_norm_raise,
+                     .spell = rms_norm_spell}},
            .doc = "x / sqrt(mean of x^2 + epsilon) * scale over the axes from `axis` on"}),
       define<LpNorm>({.name = "lp_norm",
                       .expand = lp_norm_expand,

@@ -74,6 +74,10 @@ NodeId OnnxWriter::ints(const Dims& values) {
   return b.constant(Tensor::of_ints(values));
 }
 
+NodeId OnnxWriter::number(double v) {
+  return b.constant(Tensor::of_real(v, types.at(0).dtype));
+}
+
 namespace {
 
 // The row by which an operator is written at this opset.
@@ -172,6 +176,11 @@ class Raising {
     }
     if (const OnnxRow* row = raising_row(def, opset_)) {
       auto made = row->raise ? row->raise(w) : raise_by_name(w, def, *row);
+      if (!made.empty()) return made;
+    }
+    for (const OnnxRow& row : def.onnx) {
+      if (!row.spell || opset_ >= row.since) continue;
+      auto made = row.spell(w);
       if (!made.empty()) return made;
     }
     if (def.expand) return run(expansion(def, n.attrs, w.types), w.args);

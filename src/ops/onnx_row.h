@@ -114,6 +114,7 @@ class OnnxWriter {
                            std::vector<Attrs::Entry> attributes = {}, int outputs = 1,
                            const std::string& domain = "");
   NodeId ints(const Dims& values);  // an i64 constant
+  NodeId number(double v);          // of the first operand's type
 };
 
 // Attributes as ONNX has them, without those that say nothing: empty lists, texts and tensors.
@@ -137,6 +138,9 @@ struct OnnxRow {
   // none where this opset cannot say it: then the operator's expansion is written.
   std::function<Result<std::vector<NodeId>>(OnnxCall&)> lower = nullptr;
   std::function<std::vector<NodeId>(OnnxWriter&)> raise = nullptr;
+  // Before version `since`: as exporters spell the operator out, in words that other runtimes know
+  // it by; none where it is not what they spell out.
+  std::function<std::vector<NodeId>(OnnxWriter&)> spell = nullptr;
   // The last resort on the host, where lowering fails even with all values at hand (a Loop whose
   // states change their types): operands are the present inputs, then captured values; the number
   // is the repetition (evaluate.h).

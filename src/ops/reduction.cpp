@@ -86,8 +86,18 @@ Result<std::vector<NodeId>> reduce_lower(OnnxCall& c, const std::string& op, int
   return std::vector{c.b.op(op, {x}, Along{axes, c.int_attr("keepdims", 1) != 0})};
 }
 
+// Over all places of each channel of images: runtimes that lay those out in blocks of channels have
+// a kernel for the pool, not for the reduction.
+bool is_global_pool(const OnnxWriter& w, const Along& a) {
+  const Type& x = w.types[0];
+  if (!a.keepdims || x.dtype != DType::f32 || x.rank() != 4) return false;
+  Dims axes = normal_axes(a.axes, x.rank()).value_or_throw();
+  return axes == Dims{2, 3};
+}
+
 std::vector<NodeId> reduce_raise(OnnxWriter& w, const std::string& onnx, int axes_input_since) {
   auto a = w.attrs.as<Along>();
+  if (onnx == "ReduceMean" && is_global_pool(w, a)) return w.emit("GlobalAveragePool", w.args);
   std::vector<Attrs::Entry> attributes = {{"keepdims", int64_t{a.keepdims}}};
   std::vector<NodeId> in = w.args;
   if (!a.axes.empty() && w.opset >= axes_input_since) in.push_back(w.ints(a.axes));

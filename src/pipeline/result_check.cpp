@@ -180,18 +180,42 @@ class Draw {
       if (!moved_.empty() && options_.monitor.stop_requested()) break;
       std::vector<Value> near;
       for (size_t i = 0; i < inputs_.size(); ++i)
-        near.push_back(nudged(inputs_[i].tensor, trial, i));
-      Graph other = before_;
-      for (size_t c = 0; c < other.constants.size(); ++c) {
-        Tensor& t = other.constants[ConstId(c)];
-        // Constants of narrow types stay: moving them moves everything, and hides what is wrong.
-        if (info(t.dtype()).bits >= 32) t = nudged(t, trial, inputs_.size() + c);
-      }
-      try {
-        moved_.push_back(reference_outputs(other, near, Arithmetic::real64, options_.monitor));
-      } catch (const Error&) {  // nor does one that cannot be run
+        near.push_back(nudged(inputs_[i].tensor, kTimes, trial, i));
+      // A negative number to nearly the power of 2 is none, and says nothing.
+      for (bool whole_moves : {true, false}) {
+        try {
+          auto outputs = reference_outputs(with_constants_nudged(trial, whole_moves), near,
+                                           Arithmetic::real64, options_.monitor);
+          const bool lost = loses_numbers(outputs);
+          moved_.push_back(std::move(outputs));
+          if (!lost) break;
+        } catch (const Error&) {  // nor does one that cannot be run
+        }
       }
     }
+  }
+
+  Graph with_constants_nudged(uint64_t trial, bool whole_moves) const {
+    Graph other = before_;
+    for (size_t c = 0; c < other.constants.size(); ++c) {
+      Tensor& t = other.constants[ConstId(c)];
+      // Constants of narrow types move by one unit in the last place, as what is computed of
+      // them beforehand is rounded once: more moves everything, and hides what is wrong.
+      const double roundings = info(t.dtype()).bits >= 32 ? kTimes : 1;
+      t = nudged(t, roundings, trial, inputs_.size() + c, whole_moves);
+    }
+    return other;
+  }
+
+  // Are some of these none, where there are numbers?
+  bool loses_numbers(const std::vector<Value>& outputs) const {
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k].is_tensor() || outputs[k].tensor.dtype() != DType::f64) continue;
+      const Tensor &exact = exact_[k].tensor, &moved = outputs[k].tensor;
+      for (int64_t i = 0; i < std::min(exact.count(), moved.count()); ++i)
+        if (std::isfinite(exact.real(i)) && !std::isfinite(moved.real(i))) return true;
+    }
+    return false;
   }
 
   // The input overflows, too, where its own is a little larger. Sums that cancel reach further on
@@ -205,13 +229,15 @@ class Draw {
     return std::isinf(difference(exact[output], own[output]));
   }
 
-  Tensor nudged(const Tensor& t, uint64_t trial, uint64_t stream) const {
+  Tensor nudged(const Tensor& t, double roundings, uint64_t trial, uint64_t stream,
+                bool whole_moves = true) const {
     if (!is_float(t.dtype()) || info(t.dtype()).bits < 16) return t;
-    const double by = kTimes * std::exp2(-significant_bits(t.dtype()));
+    const double by = roundings * std::exp2(-significant_bits(t.dtype()));
     return Tensor::make(t.dtype(), t.shape(), [&](std::byte* to) {
       for (int64_t i = 0; i < t.count(); ++i) {
         auto at = static_cast<uint64_t>(i);
         double sign = random_bits(options_.seed + 1 + trial, stream, at) % 2 ? 1 : -1;
+        if (!whole_moves && t.real(i) == std::round(t.real(i))) sign = 0;
         store_real(t.dtype(), to, static_cast<size_t>(i), t.real(i) * (1 + sign * by));
       }
     });

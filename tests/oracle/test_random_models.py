@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/random_models"))
-import checker, models, operators, shrink
+import checker, models, operators, shrink, standard
 from expected import Reference
 
 
@@ -57,6 +57,32 @@ def test_one_small_channel_that_is_wrong_does_not_hide_behind_a_large_one(family
 
     faults = list(with_outputs(family, wrong))
     assert faults and sum(f is not None for f in faults) > len(faults) / 2
+
+
+def test_a_sum_that_overflows_to_both_sides_may_be_a_nan_and_one_that_does_not_may_not():
+    graph = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 2] a, float[2, 2] b) => (float[2, 2] y) {
+        s = MatMul(a, b) y = Reciprocal(s) }""")
+    values = {"a": np.full([2, 2], 1e30, np.float32), "b": np.array([[1e30, 1], [-1e30, 2]], np.float32)}
+    expected = checker.expected_at(Reference(graph), values)
+    got = expected.outputs[0].copy()
+    got[:, 0] = np.nan
+    assert expected.faults({"y": got}) is None
+    assert expected.faults({"y": np.full([2, 2], np.nan, np.float32)}) is not None
+
+
+def test_the_standards_evaluator_knows_recurrent_layers():
+    seen = set()
+    for seed in range(60):
+        case = models.model_of(seed, "recurrent")
+        ops = [n.op_type for n in case.model.graph.node] if case else []
+        if ops[-2:] != ["MatMul", "Add"]:
+            continue
+        reference, values = Reference(case.model), case.draw("normal", seed)
+        for own, theirs in zip(reference.run(values), standard.outputs_of(case.model, values, [None] * 9)):
+            np.testing.assert_allclose(own, theirs, atol=1e-5)
+        node = case.model.graph.node[0]
+        seen |= {node.op_type, *(a.s for a in node.attribute if a.name == "direction"), "lengths" if "" != (list(node.input) + [""] * 9)[4] else ""}
+    assert seen >= {"LSTM", "GRU", "RNN", b"forward", b"reverse", b"bidirectional", "lengths"}
 
 
 def test_nothing_is_found_in_models_that_are_always_the_same(tmp_path):

@@ -343,6 +343,53 @@ def test_a_step_that_constants_tip_is_no_fault(emend, tmp_path):
     emend("optimize", files.attack("tipped-quantized"), tmp_path / "o.onnx", "-O1")
 
 
+def test_weights_of_half_precision_that_are_rounded_once_more_are_no_fault(emend, tmp_path):
+    """A chain of batch norms whose one result happens to be rounded by little where nothing is folded."""
+    emend("optimize", files.attack("half-norms"), tmp_path / "o.onnx", "-O1")
+
+
+@pytest.mark.parametrize("opset", [11, 14, 16, 18])
+def test_what_onnxruntime_knows_by_its_spelling_is_spelled_so(emend, tmp_path, opset):
+    """Norms and Gelu at opsets that have no word for them: onnxruntime has kernels for what exporters write."""
+    axes = {"axes": [-1]} if opset < 18 else {}
+    mean = lambda x, y: ("ReduceMean", [x] if opset < 18 else [x, "k"], [y], axes)
+    constants = {"two": np.float32(2), "e": np.float32(1e-5), "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5), "k": np.array([-1]),
+                 "g": np.linspace(0.5, 2, 8, dtype=np.float32), "b": np.linspace(-1, 1, 8, dtype=np.float32)}
+    spread = lambda x, n: [("Pow", [x, "two"], [f"{n}p"]), mean(f"{n}p", f"{n}v"), ("Add", [f"{n}v", "e"], [f"{n}a"]), ("Sqrt", [f"{n}a"], [f"{n}s"]),
+                           ("Div", [x, f"{n}s"], [f"{n}d"]), ("Mul", [f"{n}d", "g"], [f"{n}g"])]
+    nodes = [mean("x", "m"), ("Sub", ["x", "m"], ["c"]), *spread("c", "l"), ("Add", ["lg", "b"], ["l"]), *spread("l", "r")]
+    nodes += [("Div", ["rg", "root"], ["q"]), ("Erf", ["q"], ["f"]), ("Add", ["f", "one"], ["h"]), ("Mul", ["rg", "h"], ["t"]), ("Mul", ["t", "half"], ["y"])]
+    if opset >= 17:
+        del constants["b"]  # has a word
+        nodes = [n for n in nodes if n[2] not in (["m"], ["c"]) and not n[2][0].startswith("l")]
+        nodes = [(o, ["x" if i == "l" else i for i in ins], *rest) for o, ins, *rest in nodes]
+    used = {i for n in nodes for i in n[1]}
+    model = small(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["B", 3, 8])], ["y"], {k: v for k, v in constants.items() if k in used}, opset)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx", "-O1")
+
+    def kernels(name):
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+        onnxruntime.InferenceSession(str(tmp_path / name), options, providers=["CPUExecutionProvider"])
+        return sorted(n.op_type for n in onnx.load(tmp_path / "fused.onnx").graph.node)
+
+    assert {"Gelu", "SimplifiedLayerNormalization"} <= set(kernels("m.onnx"))
+    assert kernels("o.onnx") == kernels("m.onnx")
+    feeds = {"x": np.random.default_rng(1).normal(size=(2, 3, 8)).astype(np.float32)}
+    close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
+def test_a_pool_over_whole_images_stays_one(emend, tmp_path):
+    """onnxruntime leaves blocks of channels for a mean, not for a pool."""
+    weights = {"w": np.random.default_rng(1).normal(size=(4, 4, 1, 1)).astype(np.float32)}
+    nodes = [("Conv", ["x", "w"], ["c"]), ("GlobalAveragePool", ["c"], ["p"]), ("Conv", ["p", "w"], ["s"]), ("Mul", ["c", "s"], ["y"])]
+    model = small(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["B", 4, "H", "W"])], ["y"], weights)
+    emend("optimize", tmp_path / "m.onnx", tmp_path / "o.onnx", "-O1")
+    assert [n.op_type for n in onnx.load(tmp_path / "o.onnx").graph.node] == [n.op_type for n in model.graph.node]
+    feeds = {"x": np.random.default_rng(2).normal(size=(2, 4, 5, 6)).astype(np.float32)}
+    close(computed(tmp_path / "o.onnx", feeds), computed(model, feeds))
+
+
 def test_halves_of_even_and_odd_sizes(emend, tmp_path):
     """Windows of two and of three leave as many places of an odd size, not of an even one."""
     pool = lambda k, y: ("MaxPool", ["x"], [y], {"kernel_shape": [k, k], "strides": [2, 2]})

@@ -4,6 +4,7 @@ import dataclasses, os, pathlib, re, subprocess
 import numpy as np
 import onnx
 
+import standard
 from build import session
 from expected import Expected, Reference
 from models import REGIMES
@@ -202,16 +203,17 @@ def symbols_of(shape):
 
 
 def standard_says(expected, got):
-    """Do these agree with the standard's own evaluator, where onnxruntime does not?"""
-    from onnx.reference import ReferenceEvaluator
+    """Does every output agree with the standard's own evaluator, where it does not with onnxruntime?"""
+    mine, names = expected.outputs, expected.reference.outputs
+    theirs = standard.outputs_of(expected.reference.model, expected.values, mine)
+
+    def agrees(i, want):
+        expected.outputs = [want if i == k else got[name] for k, name in enumerate(names)]
+        return expected.faults(got) is None
 
     try:
-        with np.errstate(all="ignore"):
-            outputs = ReferenceEvaluator(expected.reference.model).run(None, expected.values)
-        mine, expected.outputs = expected.outputs, [np.asarray(o) for o in outputs]
-        try:
-            return expected.faults(got) is None
-        finally:
-            expected.outputs = mine
+        return all(agrees(i, mine[i]) or agrees(i, theirs[i]) for i in range(len(names)))
     except Exception:
         return False
+    finally:
+        expected.outputs = mine

@@ -25,9 +25,14 @@ VANISHING = {"LpNormalization"}
 CANCELLING = {"DFT", "STFT", "BlackmanWindow", "HammingWindow", "HannWindow"}
 # A normalization may be folded into the weights before it, which are no whole numbers then.
 CONTRACTIONS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+# Sums in which an overflow may meet one of the other sign: infinity or NaN, as the order of the terms will have it, and whether a product is
+# rounded before it is added (a fused one is not, so that two that overflow to both sides give an infinity there and a NaN elsewhere).
+SUMS = CONTRACTIONS | {"Einsum", "DeformConv", "ReduceSum", "ReduceMean", "AveragePool", "GlobalAveragePool", "CumSum", "DFT", "STFT", "LinearRegressor"}
+# Products in which an overflow may meet a zero: NaN or zero, as the order of the factors will have it.
+PRODUCTS = {"ReduceProd"}
 # How large their results are depends on values.
 OF_DATA = {"NonZero", "Compress", "Unique", "NonMaxSuppression"}
-# onnxruntime adds to a running sum and takes away from it again, so that one large square is left in all that follow.
+# onnxruntime adds to a running sum and takes away from it again, so that rounding of one large square is left in all channels that follow.
 RUNNING = {"LRN"}
 UNITS = 4  # of the last place, up or down
 TIMES = 8  # how often what was seen in a few runs
@@ -70,15 +75,20 @@ class Reference:
         for c in graph.initializer:
             c.name += "_raw" if c.name in constants else ""
         first = [helper.make_node("Mul", [c + "_raw", "noise_" + c], [c]) for c in constants]
-        nodes = [m for n in graph.node for m in [n, *(disturbed(o[:-4], n.op_type) for o in n.output if o.endswith("_raw"))]]
+        nodes = [m for n in graph.node for m in [n, *(d for o in n.output if o.endswith("_raw") for d in disturbed(o[:-4], n.op_type))]]
         graph.ClearField("node")
         graph.node.extend(first + nodes)
         kinds = {**{o: types[o] for o in wanted}, **{c: helper.np_dtype_to_tensor_dtype(v.dtype) for c, v in constants.items()}}
         graph.input.extend(helper.make_tensor_value_info("noise_" + name, kind, None) for name, kind in kinds.items())
+        self.products = {o for n in self.model.graph.node if n.op_type in PRODUCTS for o in n.output if o in wanted}
+        for name in sorted(self.products):
+            graph.input.extend([helper.make_tensor_value_info("fits_" + name, TensorProto.BOOL, None), helper.make_tensor_value_info("zero_" + name, types[name], None)])
         self.seen, self.noisy, self.names, self.constants = (session(seen) if wanted else None), session(noisy), wanted, constants
         self.added = {o for n in self.model.graph.node if n.op_type in APPROXIMATED for o in n.output}
         self.cancelling = {o for n in self.model.graph.node if n.op_type in CANCELLING for o in n.output}
         self.factors = {n.output[0]: list(n.input) for n in self.model.graph.node if n.op_type in UNDERFLOWING}
+        self.running = {n.output[0]: n for n in self.model.graph.node if n.op_type in RUNNING}
+        self.sums = {o for n in self.model.graph.node if n.op_type in SUMS for o in n.output}
 
     def spread(self, values, rounds, units, seed):
         """Outputs of so many noisy runs."""
@@ -89,6 +99,8 @@ class Reference:
             known.update(zip(self.names, self.seen.run(None, values)))
         lost = {k: underflown(v, [{**values, **known}.get(i) for i in self.factors[k]]) for k, v in known.items() if k in self.factors}
         lost |= {k: 4 * np.finfo(v.dtype).eps * magnitude(v).max(initial=0) for k, v in known.items() if k in self.cancelling}
+        finite = all(np.isfinite(v).all() for v in values.values() if v.dtype.kind == "f")
+        lost |= {k: left_over(known[k], {**values, **known}.get(n.input[0]), n) for k, n in self.running.items() if k in known}
         for r in range(rounds):
             rng = np.random.default_rng([seed, r])
             moved = {k: (v * noise(v, units, rng) if v.dtype.kind == "f" else v) for k, v in values.items()}
@@ -98,6 +110,10 @@ class Reference:
                     made["noise_" + k] = shift(v, units, rng, lost.get(k, ABSOLUTE))
                 else:
                     made["noise_" + k] = noise(v, units, rng, whole_stays=k not in self.scaled)
+                if k in self.sums and finite:
+                    made["noise_" + k] = np.where(np.isinf(v) & (rng.random(v.shape) < 0.5), np.nan, made["noise_" + k]).astype(v.dtype)
+                if k in self.products:
+                    made["zero_" + k], made["fits_" + k] = np.zeros_like(v), np.asarray(np.isfinite(v) | (rng.random(v.shape) < 0.5) | (not finite))
             yield self.noisy.run(None, {**moved, **made})
 
 
@@ -132,6 +148,17 @@ def underflown(v, factors):
     return small * float(limits.smallest_subnormal)
 
 
+def left_over(v, x, node):
+    """What rounding of the running sum of squares, where it is largest among the channels, makes of each element of x / (bias + factor sum) ^ beta."""
+    if x is None:
+        return ABSOLUTE
+    beta = next(a.f for a in node.attribute if a.name == "beta")
+    with np.errstate(all="ignore"):
+        divisor = np.abs(x.astype(np.float64) / v) ** (1 / beta)
+        share = 4 * np.finfo(v.dtype).eps * np.nan_to_num(divisor).max(1, keepdims=True) / divisor
+        return np.nan_to_num(magnitude(v) * np.minimum(1, beta * share), posinf=0)
+
+
 def grouped(v, keep):
     """The largest of each slice along an axis, in the shape of v."""
     axes = tuple(i for i in range(v.ndim) if i != keep)
@@ -151,8 +178,11 @@ def magnitude(v):
 
 
 def disturbed(name, op):
-    """The node that makes a value of its raw one."""
-    return helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING | CANCELLING else "Mul", [name + "_raw", "noise_" + name], [name])
+    """The nodes that make a value of its raw one."""
+    if op in PRODUCTS:
+        return [helper.make_node("Mul", [name + "_raw", "noise_" + name], [name + "_moved"]),
+                helper.make_node("Where", ["fits_" + name, name + "_moved", "zero_" + name], [name])]
+    return [helper.make_node("Add" if op in APPROXIMATED | UNDERFLOWING | CANCELLING | RUNNING else "Mul", [name + "_raw", "noise_" + name], [name])]
 
 
 class Expected:
@@ -160,7 +190,7 @@ class Expected:
 
     def __init__(self, reference, values, regime="normal"):
         self.reference, self.values, self.special = reference, values, regime == "special"
-        apart = {"special": NAN_APART, "small": VANISHING, "spikes": RUNNING}.get(regime, set())
+        apart = {"special": NAN_APART, "small": VANISHING}.get(regime, set())
         self.comparable = not apart & {n.op_type for n in reference.model.graph.node}
         self.own = reference.run(values)  # onnxruntime's, which noise is measured on
         self.outputs = self.own  # what is compared with

@@ -2,7 +2,8 @@
 
 Every model is a pure function of its seed. Each goes through `run` on the reference or compiled, `optimize` at several levels with its files run in
 onnxruntime, and `verify`; which of them, and on what inputs, the seed says, too. A wrong value, a refusal of what onnxruntime runs, an internal error, a
-signal is a finding: the first of each kind is shrunk and written to the folder `--out`, with the command that shows it. Ends with 1 where there are any."""
+signal is a finding: the first ones of each kind are shown, the very first is shrunk and written to the folder `--out`, with the command that shows it.
+Ends with 1 where there are any."""
 import argparse, collections, itertools, json, multiprocessing, os, pathlib, shutil, sys, tempfile, time, traceback
 
 import onnx
@@ -68,6 +69,9 @@ def alike(a, b):
     return a == b or (a.startswith("wrong") and a.split()[:2] == b.split()[:2])
 
 
+MOST_SHOWN = 20  # of a kind, which may have several causes
+
+
 class Tally:
     def __init__(self):
         self.families, self.verbs, self.kinds, self.examples = collections.Counter(), collections.Counter(), collections.Counter(), {}
@@ -83,8 +87,8 @@ class Tally:
         self.families[name] += 1
         for kind, what, command in found:
             self.kinds[kind] += 1
-            if kind not in self.examples:
-                self.examples[kind] = (seed, what, command)
+            self.examples.setdefault(kind, (seed, what, command))
+            if self.kinds[kind] <= MOST_SHOWN:
                 print(f"seed {seed}: {kind}\n    {what}\n    {command}", flush=True)
 
     def table(self):

@@ -198,6 +198,15 @@ TEST(Equiv, IntegersThatWrapAreNoHindranceWhereItDoesNotMatter) {
       "symbols");
 }
 
+TEST(Equiv, RoundingShowsBehindAPowerThatMustStayWhole) {
+  const std::string power = "graph(x: f16[16]) {\n%p = pow(x, constant f16[]{2.0})\nreturn mul(";
+  const std::string twice = power + "mul(%p, constant f16[]{0.3}), constant f16[]{0.7}) }";
+  Verdict v = verdict(twice, power + "%p, constant f16[]{0.21}) }");
+  EXPECT_NE(to_text(v.kind), "different") << v.reason;
+  v = verdict(twice, power + "%p, constant f16[]{0.22}) }");
+  EXPECT_EQ(to_text(v.kind), "different") << v.reason;
+}
+
 TEST(Equiv, AnElementIsHeldToItsOwnTerms) {
   const std::string x = "graph(x: f32[1,4]) { return ";
   // One channel of two is small beside the other.
