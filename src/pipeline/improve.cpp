@@ -406,11 +406,11 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
   ImproveOptions how = options;
   if (!how.mutate.manager) how.mutate.manager = &own;
   KnownMutants mutants;
-  for (int i = 0; i < options.passes && !options.monitor.stop_requested(); ++i) {
+  for (int i = 0; i < options.passes; ++i) {
     Pass pass = pass_from(g, prices, how, mutants, facts);
     if (!pass.better) break;
     g = std::move(*pass.better);
-    if (pass.saturated) break;
+    if (pass.saturated || options.monitor.stop_requested()) break;
   }
   if (facts.after_s >= prices.worthwhile * first_s) {
     g = first;
