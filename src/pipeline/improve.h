@@ -1,8 +1,9 @@
-// The search: all programs that the rules make equal to this one are put into one e-graph, the
-// cheapest ones are taken out of it, the operators that take their time are mutated, what is proven
-// of their mutants joins the e-graph, and the cheapest ones are taken out again. The back end
-// (fuse, select) says what each really costs. A program is replaced only by one that it prices
-// lower.
+// The search: programs that the rules make equal to this one are put into one e-graph, what is near
+// it first; the cheapest ones are taken out of it, the operators that take their time are mutated,
+// and what is proven of their mutants joins the e-graph. The cheapest ones are taken out again, and
+// what helps at one place of one of them is tried in the best. The back end (fuse, select) says
+// what each really costs. From what was found the search begins anew, while an e-graph was full. A
+// program is replaced only by one that the back end prices lower.
 #pragma once
 
 #include <optional>
