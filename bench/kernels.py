@@ -168,7 +168,7 @@ def run_case(case, emend, options, machine):
             command = command_of(runtime, emend, "", path, [i.name for i in model.graph.input], folder, options.threads)
             if runtime == "emend":
                 # Products race as they are: the search would make one of several with the same input.
-                command += ["--disable", "*matmul*", "--memory", GROWTH] + (["--tune"] if options.tune else [])
+                command += ["--disable", "*matmul*", "--memory", GROWTH] + (["--budget", "60s"] if options.tune else ["--no-measure"])
             try:
                 runners[runtime] = Runner(command, options.out / "logs" / f"kernel-{runtime}.log", environment)
             except Failed as e:

@@ -63,6 +63,10 @@ struct RunOptions {
   // of magnitudes of their output channel, for any finite input (docs/ir.md). 0: rounded as the
   // reference rounds, which then computes everything.
   double accuracy = 1e-4;
+  // Seconds that the first run on a machine may take to measure which kernels and which of several
+  // equal programs are the fastest; what was found is kept. 0: estimates decide. Below 0:
+  // EMEND_BUDGET, else 10.
+  double budget = -1;
 };
 
 // How a program runs, and why not faster.

@@ -19,7 +19,7 @@
 #include "ops/table.h"
 #include "pipeline/kernel_check.h"
 #include "pipeline/memory_limit.h"
-#include "pipeline/tune.h"
+#include "pipeline/planning.h"
 #include "run/machine.h"
 #include "run/onednn.h"
 #include "select/select.h"
@@ -325,69 +325,6 @@ CpuProgram built(const Graph& plain, Plan& plan, const Catalogue& catalogue, con
   }
 }
 
-// Prices of what select asks about; nothing where they cannot be measured.
-decltype(SelectOptions::price) measured(const Graph& plain, const Partition& partition,
-                                        const Catalogue& catalogue, const Target& target,
-                                        const CompileFlowOptions& options,
-                                        const SelectOptions& choose, CompileReport& facts) {
-  decltype(SelectOptions::price) price;
-  TuneReport tuned;
-  try {
-    price = measured_prices(
-        plain, partition, catalogue, target, *options.prices,
-        {.cpu = options.cpu, .monitor = options.cpu.compile.monitor, .choose = choose}, &tuned);
-  } catch (const CompileFailure& e) {
-    facts.faults.push_back(str(e.what(), "; nothing was measured"));
-  }
-  if (!tuned.not_kept.empty())
-    facts.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
-  facts.prices_measured = tuned.measured;
-  facts.prices_known = tuned.known;
-  facts.rankings = std::move(tuned.rankings);
-  std::ranges::move(tuned.faults, std::back_inserter(facts.faults));
-  return price;
-}
-
-SelectOptions choosing(const Partition& partition, const CompileFlowOptions& options) {
-  SelectOptions choose{.memory = options.memory.value_or(kUsualMemory),
-                       .memory_bytes = options.memory ? 0.0 : double{kSmallMemory},
-                       .error = share_of_errors(options.accuracy, partition.groups.size()),
-                       .errors = options.accuracy,
-                       .bound = options.accuracy};
-  if (options.candidates > 0) {
-    constexpr double kHopeless = 4;  // who asks for many wants to see how wrong estimates are
-    constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
-    choose.asked = options.candidates;
-    choose.hopeless = kHopeless;
-    choose.wide = static_cast<size_t>((options.candidates + kOffered - 1) / kOffered);
-  }
-  return choose;
-}
-
-// Fused, and kernels selected by prices that are measured where that is asked for.
-Plan planned(const Graph& plain, const Catalogue& catalogue, const Target& target,
-             const CompileFlowOptions& options, CompileReport& facts) {
-  Partition partition = timed(facts.phases_ms, "fuse", [&] {
-    GroupSeconds seconds = [&, known = KnownPrices()](const Graph& group,
-                                                      const std::vector<bool>& constant) mutable {
-      return cheapest(
-          group, constant, catalogue, target,
-          {.error = kShareOfOne * options.accuracy, .bound = options.accuracy, .known = &known});
-    };
-    return fuse(
-        plain,
-        {.fuse = options.fuse, .target = target, .catalogue = &catalogue, .seconds = seconds});
-  });
-  SelectOptions choose = choosing(partition, options);
-  if (options.prices) {
-    choose.price = timed(facts.phases_ms, "measure", [&] {
-      return measured(plain, partition, catalogue, target, options, choose, facts);
-    });
-  }
-  return timed(facts.phases_ms, "select",
-               [&] { return select(plain, std::move(partition), catalogue, target, choose); });
-}
-
 // A kernel that fails while it is asked what it offers, offers nothing.
 Catalogue contained(Catalogue catalogue, CompileReport& facts) {
   for (Kernel& k : catalogue) {
@@ -405,90 +342,23 @@ Catalogue contained(Catalogue catalogue, CompileReport& facts) {
   return catalogue;
 }
 
-// The library's kernels wherever it has one.
-Catalogue library_first(Catalogue catalogue) {
-  for (Kernel& k : catalogue) {
-    bool library = std::ranges::any_of(onednn_catalogue(),
-                                       [&](const Kernel& other) { return other.name == k.name; });
-    if (!library) continue;
-    k.candidates = [offered = std::move(k.candidates)](const Wanted& w, const Target& t) {
-      constexpr double kNext = 1e-3;  // to nothing
-      std::vector<Candidate> candidates = offered(w, t);
-      for (Candidate& c : candidates) c.estimate_s *= kNext;
-      return candidates;
-    };
-  }
-  return catalogue;
-}
-
-// Of the plan and others the fastest: the library's kernels wherever it has one, nuclei that were
-// joined apart, every operator on its own, or the program `without` what a search did to it, where
-// there is one.
-RacedPlan raced(const Graph& plain, Plan chosen, const Graph* without, const Catalogue& catalogue,
-                const Target& target, const CompileFlowOptions& options, CompileReport& facts) {
-  std::vector<RacedPlan> plans{{"chosen", chosen, &plain}};
-  // By estimates: only for what is in the chosen plan all prices are known.
-  const SelectOptions choose = choosing(chosen.partition, options);
-  auto add = [&](const char* name, Partition partition, const Catalogue& kernels) {
-    plans.push_back({name, select(plain, std::move(partition), kernels, target, choose), &plain});
-  };
-  Partition single = fuse(plain, {.fuse = false, .target = target});
-  Partition apart = options.fuse ? fuse(plain, {.target = target}) : single;
-  if (apart != chosen.partition) add("apart", std::move(apart), catalogue);
-  if (onednn_state().loaded) add("library", chosen.partition, library_first(catalogue));
-  add("unfused", std::move(single), catalogue);
-  if (without) {
-    CompileReport unused;
-    plans.push_back(
-        {"without search", planned(*without, catalogue, target, options, unused), without});
-  }
-  try {
-    std::vector<Value> inputs = random_inputs(plain, options.seed);
-    RaceOptions how{.threads = target.threads,
-                    .machine = machine_key(c_prelude(), options.cpu.compile),
-                    .monitor = options.cpu.compile.monitor};
-    auto build = [&](const RacedPlan& p) {
-      CompileReport unused;
-      Plan plan = p.plan;
-      return built(*p.graph, plan, catalogue, target, options, unused);
-    };
-    return plans[fastest_plan(plans, build, inputs, *options.prices, how, &facts.plans)];
-  } catch (const CompileFailure&) {
-    // What cannot be compiled cannot run; compiling the program says so.
-  } catch (const Error& e) {
-    facts.faults.push_back(str("plans were not raced: ", e.what()));
-  }
-  return plans[0];
-}
-
 }  // namespace
-
-double share_of_errors(double accuracy, size_t kernels) {
-  return accuracy / std::sqrt(std::max(1.0, static_cast<double>(kernels)));
-}
 
 CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* report) {
   CompileReport facts;
   Target target = target_here(options.cpu.threads);
-  Graph plain = timed(facts.phases_ms, "decompose", [&] { return decomposed(g); });
-  g = {};
   const Catalogue catalogue =
       contained(options.catalogue ? *options.catalogue : catalogue_here(), facts);
-  Plan plan = planned(plain, catalogue, target, options, facts);
-  if (options.prices) {
-    std::optional<Graph> without;
-    if (options.otherwise) without = decomposed(*options.otherwise);
-    RacedPlan fastest = timed(facts.phases_ms, "race", [&] {
-      return raced(plain, std::move(plan), without ? &*without : nullptr, catalogue, target,
-                   options, facts);
-    });
-    plan = std::move(fastest.plan);
-    if (fastest.graph != &plain) plain = std::move(*without);
-  }
-  CpuProgram program = built(plain, plan, catalogue, target, options, facts);
-  facts.groups = plan.partition.groups.size();
-  facts.on_reference = fallbacks(plain, plan.partition);
-  plain = {};
+  auto build = [&](const PlannedProgram& p) {
+    CompileReport unused;
+    Plan plan = p.plan;
+    return built(p.graph, plan, catalogue, target, options, unused);
+  };
+  PlannedProgram p = planned(std::move(g), catalogue, target, options, build, facts);
+  CpuProgram program = built(p.graph, p.plan, catalogue, target, options, facts);
+  facts.groups = p.plan.partition.groups.size();
+  facts.on_reference = fallbacks(p.graph, p.plan.partition);
+  p = {};
   timed(facts.phases_ms, "weights", [&] { return program.load_weights(), 0; });
   if (report) *report = std::move(facts);
   return program;

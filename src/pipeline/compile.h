@@ -6,6 +6,7 @@
 #include "cost/price_list.h"
 #include "ir/graph.h"
 #include "kernels/kernel.h"
+#include "pipeline/kept_files.h"
 #include "pipeline/race.h"
 #include "pipeline/tune.h"
 #include "run/cpu.h"
@@ -22,6 +23,8 @@ struct CompileReport {
   size_t groups = 0;
   std::vector<Fallback> on_reference;
   size_t prices_measured = 0, prices_known = 0;
+  size_t prices_left = 0;         // that could matter, when the budget was spent
+  bool plan_recalled = false;     // decided at an earlier start
   std::vector<Ranking> rankings;  // of what was measured
   int kernels_checked = 0, kernels_known = 0;
   std::vector<PlanTime> plans;  // those that were raced, where prices are measured
@@ -34,22 +37,27 @@ struct CompileReport {
 // so many bytes in any case.
 inline constexpr int kUsualMemory = 4, kSmallMemory = 512 << 20;
 
-// What every kernel of a plan may lose if all of them together may lose `accuracy`: errors of many
-// add up like independent ones.
-double share_of_errors(double accuracy, size_t kernels);
-// Of the accuracy, while nobody knows what else is in the plan.
-inline constexpr double kShareOfOne = 1.0 / 3;
+// A clock decides, where there is a price list: which kernels, and which of several equal programs.
+struct Measuring {
+  std::shared_ptr<PriceList> prices;  // none: estimates decide
+  double seconds = 0;  // of this start at most, beyond what compiling takes anyway; 0: as measured
+                       // at earlier starts, and estimates
+  int candidates = 0;  // of a group in one layout that are measured; 0: few, the best by estimate
+  Keeping keeping = {};  // of what was decided, so that the next start need not ask again
+};
+
+// What a first start may take to measure where nobody says: EMEND_BUDGET in seconds, else 10.
+double usual_budget();
 
 struct CompileFlowOptions {
   bool fuse = true;
   double accuracy = 1e-4;     // of every kernel's sums, see docs/ir.md; 0: as plain sums have it
   uint64_t seed = 1;          // of the inputs that kernels are checked with
   std::vector<Value> inputs;  // to check them with where random ones do not serve
-  std::shared_ptr<PriceList> prices;  // measured times decide; none: estimates
-  // With measured times, an equal program that is taken where it turns out faster: without what a
-  // search did, say.
-  std::optional<Graph> otherwise = {};
-  int candidates = 0;  // of a group in one layout that are measured; 0: few, the best by estimate
+  Measuring measuring;
+  // Equal programs, one of which is taken where it turns out faster: without what a search did,
+  // say.
+  std::vector<Graph> others = {};
   // Weights as stored: at most this times those of the graph; where nobody says, as below.
   std::optional<double> memory;
   CpuOptions cpu;

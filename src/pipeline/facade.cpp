@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <tuple>
 
 #include "emend/emend.h"
 #include "export/onnx.h"
@@ -28,14 +29,14 @@ class Programs {
  public:
   std::shared_ptr<Prepared> get(const RunOptions& o) {
     std::lock_guard guard(lock_);
-    auto& slot = programs_[{o.threads, o.accuracy}];
+    auto& slot = programs_[{o.threads, o.accuracy, o.budget}];
     if (!slot) slot = std::make_shared<Prepared>();
     return slot;
   }
 
  private:
   std::mutex lock_;
-  std::map<std::pair<int, double>, std::shared_ptr<Prepared>> programs_;
+  std::map<std::tuple<int, double, double>, std::shared_ptr<Prepared>> programs_;
 };
 
 }  // namespace
@@ -48,9 +49,11 @@ struct Origin {
 };
 
 struct Network::Impl {
-  Impl(Model m, Origin o) : model(std::move(m)), origin(std::move(o)) {}
+  Impl(Model m, Origin o, std::vector<Graph> e = {})
+      : model(std::move(m)), origin(std::move(o)), others(std::move(e)) {}
   Model model;
   Origin origin;
+  std::vector<Graph> others = {};  // equal programs: what optimizing began with, cleaned
   mutable Programs programs;
 };
 
@@ -135,7 +138,12 @@ Network optimize(const Network& network) {
   Model better = optimize(network.impl().model, how, &report);
   if (report.checked.kind == Checked::Kind::failed)
     throw Error(str("the optimized model differs from what came in: ", report.checked.reason));
-  return network_of(std::move(better), std::move(origin));
+  std::vector<Graph> others;
+  how.level = 1;
+  if (Graph cleaned = optimized(network.impl().model.graph, how); !(cleaned == better.graph))
+    others.push_back(std::move(cleaned));
+  return Network(std::make_shared<const Network::Impl>(std::move(better), std::move(origin),
+                                                       std::move(others)));
 }
 
 namespace {
@@ -175,7 +183,22 @@ Device device_of(const RunOptions& o) {
   if (o.threads < 0) throw Error(str("threads: ", o.threads, " is not a number of threads"));
   if (!(o.accuracy >= 0) || std::isinf(o.accuracy))
     throw Error(str("accuracy: ", o.accuracy, " is not an error that can be allowed"));
+  if (std::isnan(o.budget) || std::isinf(o.budget))
+    throw Error(str("budget: ", o.budget, " is not a number of seconds"));
   return *device;
+}
+
+// A list that cannot be opened measures all the same, every time.
+Measuring measuring_of(const RunOptions& o) {
+  const double seconds = o.budget < 0 ? usual_budget() : o.budget;
+  if (seconds == 0) return {};
+  Measuring by{.seconds = seconds, .keeping = {.folder = default_search_folder()}};
+  try {
+    by.prices = std::make_shared<PriceList>(default_price_list());
+  } catch (const Error&) {
+    by.prices = std::make_shared<PriceList>(":memory:");
+  }
+  return by;
 }
 
 // The program for these options, compiled now if it is the first time.
@@ -188,6 +211,8 @@ CpuProgram program_of(const Network::Impl& impl, const RunOptions& o,
     how.accuracy = o.accuracy;
     how.inputs = inputs;
     how.cpu.threads = o.threads;
+    how.measuring = measuring_of(o);
+    how.others = impl.others;
     prepared->program = compile(impl.model.graph, how, &prepared->report);
     told.compiled_now = true;
   }
@@ -218,7 +243,7 @@ std::map<std::string, Array> run(const Network& network, const std::map<std::str
 }
 
 void save(const Network& network, const std::string& path) {
-  const auto& [model, origin, programs] = network.impl();
+  const auto& [model, origin, others, programs] = network.impl();
   if (origin.file->open_dimensions(origin.import).empty()) {
     export_onnx(model, path);
     return;

@@ -11,6 +11,7 @@
 #include "pipeline/kept_checks.h"
 #include "pipeline/less_work.h"
 #include "pipeline/runtime_prices.h"
+#include "pipeline/weights_ahead.h"
 
 namespace emend {
 namespace {
@@ -180,16 +181,6 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
   }
   return options.runtime ? faster_there(g, now, options, facts) : now;
 }
-
-namespace {
-
-double constant_bytes(const Graph& g) {
-  double bytes = 0;
-  for (const Tensor& t : g.constants) bytes += static_cast<double>(t.bytes().size());
-  return bytes;
-}
-
-}  // namespace
 
 Graph optimized_to_run(const Graph& g, const OptimizeOptions& options, OptimizeReport* report,
                        const ResultCheck& check) {

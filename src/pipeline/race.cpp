@@ -1,6 +1,8 @@
 #include "pipeline/race.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -11,7 +13,38 @@
 namespace emend {
 namespace {
 
-// Everything that the time of a whole program depends on.
+// By turns, those that could be built in time; infinity for the others.
+std::vector<double> measured_seconds(std::span<const RacedPlan> plans,
+                                     const std::function<CpuProgram(size_t plan)>& built,
+                                     std::span<const Value> inputs, const RaceOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto left = [&] {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return options.seconds - spent.count();
+  };
+  std::vector<CpuProgram> programs;
+  std::vector<size_t> ran;
+  double bytes = 0;
+  for (size_t i = 0; i < plans.size() && left() > 0; ++i) {
+    if (options.monitor.stop_requested() || bytes > options.bytes) break;
+    programs.push_back(built(i));
+    programs.back().load_weights();
+    bytes += static_cast<double>(programs.back().weight_bytes());
+    ran.push_back(i);
+  }
+  std::vector<double> seconds(plans.size(), INFINITY);
+  if (ran.size() < 2 || bytes > options.bytes) return seconds;
+  std::vector<Contender> contenders;
+  for (const CpuProgram& p : programs) contenders.push_back([&p, inputs] { p.run(inputs); });
+  constexpr double kLeast = 0.05;
+  const double each = std::clamp(left() / static_cast<double>(ran.size()), kLeast, options.each);
+  auto timings = measure(contenders, {.seconds = each, .monitor = options.monitor});
+  for (size_t k = 0; k < ran.size(); ++k) seconds[ran[k]] = timings[k].median_ms() / 1e3;
+  return seconds;
+}
+
+}  // namespace
+
 std::string key_of(const Graph& g, const Plan& plan, const RaceOptions& options) {
   uint64_t key = plan.choices.size();
   for (size_t k = 0; k < plan.choices.size(); ++k) {
@@ -24,30 +57,23 @@ std::string key_of(const Graph& g, const Plan& plan, const RaceOptions& options)
   return str("program ", key, " threads ", options.threads, " machine ", options.machine);
 }
 
-}  // namespace
-
 size_t fastest_plan(std::span<const RacedPlan> plans,
-                    const std::function<CpuProgram(const RacedPlan&)>& built,
+                    const std::function<CpuProgram(size_t plan)>& built,
                     std::span<const Value> inputs, PriceList& prices, const RaceOptions& options,
                     std::vector<PlanTime>* times) {
   std::vector<std::string> keys;
   std::vector<double> seconds;
   for (const RacedPlan& p : plans) {
-    keys.push_back(key_of(*p.graph, p.plan, options));
+    keys.push_back(key_of(*p.graph, *p.plan, options));
     if (auto known = prices.find(keys.back())) seconds.push_back(*known);
   }
   if (seconds.size() < plans.size()) {
-    std::vector<CpuProgram> programs;
-    std::vector<Contender> contenders;
-    for (const RacedPlan& p : plans) programs.push_back(built(p));
-    for (const CpuProgram& p : programs) contenders.push_back([&p, inputs] { p.run(inputs); });
-    auto timings = measure(contenders, {.seconds = options.seconds, .monitor = options.monitor});
+    seconds = measured_seconds(plans, built, inputs, options);
     if (options.monitor.stop_requested()) return 0;
-    seconds.clear();
     for (size_t i = 0; i < plans.size(); ++i) {
-      seconds.push_back(timings[i].median_ms() / 1e3);
+      if (std::isinf(seconds[i])) continue;
       try {
-        prices.put(keys[i], seconds.back());
+        prices.put(keys[i], seconds[i]);
       } catch (const Error&) {
         // Used and not kept: measured again the next time.
       }
@@ -55,7 +81,7 @@ size_t fastest_plan(std::span<const RacedPlan> plans,
   }
   auto best = static_cast<size_t>(std::ranges::min_element(seconds) - seconds.begin());
   for (size_t i = 0; times && i < plans.size(); ++i) {
-    times->push_back({plans[i].name, seconds[i] * 1e3, i == best});
+    if (!std::isinf(seconds[i])) times->push_back({plans[i].name, seconds[i] * 1e3, i == best});
   }
   return best;
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "cost/price_list.h"
 #include "kernels/plan.h"
@@ -13,8 +15,8 @@ namespace emend {
 
 struct RacedPlan {
   std::string name;
-  Plan plan;
-  const Graph* graph;  // that it is for
+  const Graph* graph;
+  const Plan* plan;
 };
 
 // What one of the plans was found to take.
@@ -25,16 +27,21 @@ struct PlanTime {
 };
 
 struct RaceOptions {
-  double seconds = 0.5;  // for each
+  double seconds = 0;   // to build and to run them; who is not there by then does not run
+  double each = 0.5;    // of them at most for each
+  double bytes = 1e30;  // of weights that all of them may hold at a time
   int threads = 1;
   uint64_t machine = 0;
   Monitor monitor;  // a stop leaves it with the first
 };
 
+// Everything that the time of a whole program depends on.
+std::string key_of(const Graph& g, const Plan& plan, const RaceOptions& options);
+
 // The number of the fastest plan; `built` makes a program of one, and is asked only where the list
 // does not know. `inputs` are what they run on.
 size_t fastest_plan(std::span<const RacedPlan> plans,
-                    const std::function<CpuProgram(const RacedPlan&)>& built,
+                    const std::function<CpuProgram(size_t plan)>& built,
                     std::span<const Value> inputs, PriceList& prices, const RaceOptions& options,
                     std::vector<PlanTime>* times = nullptr);
 

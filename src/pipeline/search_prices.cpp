@@ -6,51 +6,20 @@
 #include <sstream>
 
 #include "fuse/fuse.h"
-#include "ops/build.h"
-#include "ops/fold.h"
-#include "ops/table.h"
-#include "pipeline/compile.h"
+#include "pipeline/planning.h"
+#include "pipeline/weights_ahead.h"
 #include "run/onednn.h"
 #include "select/select.h"
 
 namespace emend {
 namespace {
 
-// The program with stand-ins for what would be computed ahead of time: prices ask for types only.
-Graph without_weight_work(const Graph& g) {
-  GraphBuilder b;
-  IdVec<NodeId, char> weights(g.size(), 0);
-  IdVec<NodeId, NodeId> made(g.size());
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    if (n.op == kInputOp) continue;
-    weights[id] = n.op == kConstantOp ||
-                  (is_determined(op_def(n), n.attrs) && !n.args.empty() &&
-                   std::ranges::all_of(n.args, [&](NodeId a) { return weights[a] != 0; }));
-  }
-  for (const GraphInput& i : g.inputs) made[i.node] = b.input(i.name, g.types[i.node], i.donated);
-  auto get = [&](NodeId id) {
-    if (made[id].valid()) return made[id];
-    if (g.is_constant(id)) return made[id] = b.constant(g.constant(id));
-    return made[id] = b.constant(Tensor::zeros(g.types[id].dtype, g.types[id].shape));
-  };
-  for (size_t i = 0; i < g.size(); ++i) {
-    NodeId id{i};
-    const Node& n = g.nodes[id];
-    if (n.op == kInputOp || (weights[id] && g.types[id].is_tensor())) continue;
-    std::vector<NodeId> args;
-    for (NodeId a : n.args) args.push_back(get(a));
-    made[id] = b.try_op(n.op, args, n.attrs).value_or_throw();
-  }
-  for (const GraphOutput& o : g.outputs) b.output(o.name, get(o.node));
-  return std::move(b).build();
-}
-
 // Seconds of one run, as fuse and select estimate them.
 double price_of_program(const Graph& g, const Target& target, const SelectOptions& one,
                         const std::shared_ptr<KnownIslands>& known) {
-  Graph plain = decomposed(without_weight_work(g));
+  const double held = constant_bytes(g);
+  const double room = std::max(one.memory * held, one.memory_bytes) - held;
+  Graph plain = computed_ahead(decomposed(g), {.room = room, .stand_ins = true});
   const Catalogue& catalogue = catalogue_here();
   GroupSeconds seconds = [&](const Graph& group, const std::vector<bool>& constant) {
     return cheapest(group, constant, catalogue, target, one);

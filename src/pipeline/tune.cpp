@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/contained.h"
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "codegen/codegen.h"
 #include "kernels/cpu/c_code.h"
+#include "kernels/group.h"
 #include "ops/build.h"
 #include "run/machine.h"
 #include "run/measure.h"
@@ -48,19 +50,20 @@ struct Trial {
   Plan plan;
   std::vector<Value> inputs;
 
-  Trial(const Offer& o, RandomData& random) {
+  Trial(const Graph& group, const std::vector<bool>& constant, const Candidate& candidate,
+        RandomData& random) {
     GraphBuilder b;
-    std::vector<NodeId> args(o.group.inputs.size());
+    std::vector<NodeId> args(group.inputs.size());
     for (bool constants : {false, true}) {
       for (size_t i = 0; i < args.size(); ++i) {
-        if (o.constant[i] != constants) continue;
-        const Type& t = o.group.type(o.group.inputs[i].node);
+        if (constant[i] != constants) continue;
+        const Type& t = group.type(group.inputs[i].node);
         const Tensor& data = random.of(t, i + 1);
         args[i] = constants ? b.constant(data) : b.input(str("x", i), t);
         if (!constants) inputs.emplace_back(data);
       }
     }
-    auto results = splice(b, o.group, args);
+    auto results = splice(b, group, args);
     for (size_t i = 0; i < results.size(); ++i) b.output(str("y", i), results[i]);
     graph = std::move(b).build();
     NodeGroup all;
@@ -70,7 +73,7 @@ struct Trial {
       if (!leaf) all.nodes.push_back(NodeId(n));
     }
     for (const auto& out : graph.outputs) all.stores.push_back(out.node);
-    plan = {{{all}}, {o.candidate}};
+    plan = {{{all}}, {candidate}};
   }
 };
 
@@ -105,12 +108,18 @@ class Surroundings {
   std::vector<unsigned char> others_;
 };
 
+// What a group is, whatever the program around it.
+uint64_t place_of(const Graph& group, const std::vector<bool>& constant) {
+  uint64_t place = hash(group);
+  for (bool c : constant) place = hash_mix(place, c);
+  return place;
+}
+
 // What was asked about, in the order of the estimates, and came to be known.
 class Rankings {
  public:
   void ask(const Offer& o, const std::string& key) {
-    uint64_t place = hash(o.group);
-    for (bool c : o.constant) place = hash_mix(place, c);
+    const uint64_t place = place_of(o.group, o.constant);
     asked_[{place, to_text(o.candidate.layouts)}].push_back(
         {key, str(o.candidate.kernel, to_text(o.candidate.config))});
   }
@@ -168,8 +177,7 @@ struct PriceKeys {
   uint64_t machine;
   bool cold;  // weights come from memory
   std::string of(const Offer& o) const {
-    uint64_t group = hash(o.group);
-    for (bool c : o.constant) group = hash_mix(group, c);
+    const uint64_t group = place_of(o.group, o.constant);
     KernelCode code =
         kernel_named(catalogue, o.candidate.kernel).emit(o.group, o.candidate, target);
     return str(o.candidate.kernel, " ", to_text(o.candidate.config), " group ", group, " threads ",
@@ -180,76 +188,32 @@ struct PriceKeys {
 
 class Tuning {
  public:
-  Tuning(const Graph& g, const Catalogue& catalogue, const Target& target, PriceList& prices,
-         const TuneOptions& options)
+  Tuning(std::span<const TunedProgram> programs, const Catalogue& catalogue, const Target& target,
+         PriceList& prices, const TuneOptions& options)
       : prices_(prices),
         options_(options),
-        surroundings_(g),
+        surroundings_(programs[0].graph),
         keys_{catalogue, target, machine_key(c_prelude(), options.cpu.compile),
-              surroundings_.cold()} {}
-
-  // What select would ask about.
-  void ask(const Graph& g, const Partition& partition) {
-    SelectOptions asking = options_.choose;
-    asking.price = [&](const Offer& o) -> std::optional<double> {
-      std::string key;
-      if (auto fault = fault_of([&] { key = keys_.of(o); })) {
-        refuse(o.candidate, *fault);
-        return std::nullopt;
-      }
-      rankings_.ask(o, key);
-      if (auto price = prices_.find(key)) {
-        known_[key] = *price;
-        ++facts_.known;
-      } else {
-        wanted_.push_back({key, o.candidate, Trial(o, random_)});
-      }
-      return std::nullopt;
-    };
-    select(g, partition, keys_.catalogue, keys_.target, asking);
+              surroundings_.cold()} {
+    for (const TunedProgram& p : programs) ask(p);
   }
 
-  // All texts compiled together, then one after the other alone on the machine.
+  // Some texts are compiled together, then timed one after the other alone on the machine.
   void measure() {
-    std::vector<KernelCode> texts;
-    std::vector<Program> programs;
-    std::erase_if(wanted_, [&](const Missing& w) {
-      auto fault = fault_of([&] {
-        programs.push_back(generate(w.trial.graph, w.trial.plan, keys_.catalogue, keys_.target));
-      });
-      if (fault) refuse(w.candidate, *fault);
-      return fault.has_value();
-    });
-    for (const Program& p : programs) {
-      for (const KernelCode& k : p.kernels) texts.push_back(k);
-    }
-    CompileOptions compile = options_.cpu.compile;
-    compile.monitor = options_.monitor;
-    try {
-      compile_kernels(texts, c_prelude(), compile);
-    } catch (const KernelsRefused&) {
-      // What is measured below tells which.
-    }
-    for (size_t i = 0; i < wanted_.size() && !options_.monitor.stop_requested(); ++i) {
-      options_.monitor.tell({.phase = "measure",
-                             .done = static_cast<int64_t>(i),
-                             .of = static_cast<int64_t>(wanted_.size())});
-      double seconds = 0;
-      try {
-        CpuProgram program(std::move(programs[i]), c_prelude(), options_.cpu);
-        seconds = usual_seconds(program, wanted_[i].trial.inputs, options_, surroundings_);
-      } catch (const KernelsRefused& e) {
-        refuse(wanted_[i].candidate, e.what());
-        continue;
+    const auto start = std::chrono::steady_clock::now();
+    const size_t batch = 4 * static_cast<size_t>(std::max(1, keys_.target.threads));
+    std::ranges::stable_sort(wanted_, std::greater<>(), &Missing::urgency);
+    size_t next = 0;
+    while (next < wanted_.size() && !options_.monitor.stop_requested()) {
+      std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      if (spent.count() >= options_.budget_s) break;
+      std::vector<Missing*> some;
+      for (; next < wanted_.size() && some.size() < batch; ++next) {
+        if (is_hopeful(wanted_[next])) some.push_back(&wanted_[next]);
       }
-      try {
-        prices_.put(wanted_[i].key, seconds);
-      } catch (const Error& e) {
-        facts_.not_kept = e.what();
-      }
-      known_[wanted_[i].key] = seconds;
-      ++facts_.measured;
+      measure(some, next);
     }
+    for (; next < wanted_.size(); ++next) facts_.left += is_hopeful(wanted_[next]);
   }
 
   TuneReport report() const {
@@ -266,15 +230,120 @@ class Tuning {
   }
 
  private:
+  struct Missing {
+    std::string key;
+    uint64_t place;
+    Graph group;
+    std::vector<bool> constant;
+    Candidate candidate;
+    double urgency;  // what the program spends there, less for worse guesses
+  };
+
+  // What select would ask about.
+  void ask(const TunedProgram& program) {
+    const Graph& g = program.graph;
+    std::map<uint64_t, double> spent;  // seconds of all equal groups
+    double all = 0;
+    for (size_t k = 0; k < program.partition.groups.size(); ++k) {
+      const NodeGroup& group = program.partition.groups[k];
+      if (group.host || k >= program.seconds.size()) continue;
+      Outline o = outlined(g, group);
+      std::vector<bool> constant;
+      for (NodeId n : o.loads) constant.push_back(g.is_constant(storage_of(g, n)));
+      spent[place_of(o.graph, constant)] += program.seconds[k];
+      all += program.seconds[k];
+    }
+    std::map<std::pair<uint64_t, std::string>, int> asked;
+    SelectOptions asking = options_.choose;
+    asking.price = [&](const Offer& o) -> std::optional<double> {
+      std::string key;
+      if (auto fault = fault_of([&] { key = keys_.of(o); })) {
+        refuse(o.candidate, *fault);
+        return std::nullopt;
+      }
+      const uint64_t place = place_of(o.group, o.constant);
+      const int rank = asked[{place, to_text(o.candidate.layouts)}]++;
+      rankings_.ask(o, key);
+      if (auto price = prices_.find(key)) {
+        learn(key, place, *price);
+        ++facts_.known;
+        return std::nullopt;
+      }
+      const double seconds = std::max(spent[place], o.candidate.estimate_s);
+      if (!options_.all && seconds < kNegligible * all) return std::nullopt;
+      if (!met_.insert(key).second) return std::nullopt;
+      wanted_.push_back({key, place, o.group, o.constant, o.candidate, seconds / (1.0 + rank)});
+      return std::nullopt;
+    };
+    select(g, program.partition, keys_.catalogue, keys_.target, asking);
+  }
+
+  // Estimates are too low more often than too high.
+  bool is_hopeful(const Missing& m) const {
+    auto it = best_.find(m.place);
+    return options_.all || it == best_.end() || m.candidate.estimate_s < kSlack * it->second;
+  }
+
+  void measure(const std::vector<Missing*>& some, size_t done) {
+    std::vector<KernelCode> texts;
+    std::vector<std::pair<const Missing*, Trial>> trials;
+    std::vector<Program> programs;
+    for (const Missing* m : some) {
+      auto fault = fault_of([&] {
+        Trial trial(m->group, m->constant, m->candidate, random_);
+        programs.push_back(generate(trial.graph, trial.plan, keys_.catalogue, keys_.target));
+        trials.emplace_back(m, std::move(trial));
+      });
+      if (fault) refuse(m->candidate, *fault);
+    }
+    for (const Program& p : programs) {
+      for (const KernelCode& k : p.kernels) texts.push_back(k);
+    }
+    CompileOptions compile = options_.cpu.compile;
+    compile.monitor = options_.monitor.silent();
+    try {
+      compile_kernels(texts, c_prelude(), compile);
+    } catch (const KernelsRefused&) {
+      // What is measured below tells which.
+    }
+    for (size_t i = 0; i < trials.size() && !options_.monitor.stop_requested(); ++i) {
+      options_.monitor.tell({.phase = "measure",
+                             .done = static_cast<int64_t>(done - trials.size() + i),
+                             .of = static_cast<int64_t>(wanted_.size())});
+      measure(*trials[i].first, std::move(programs[i]), trials[i].second.inputs);
+    }
+  }
+
+  void measure(const Missing& m, Program program, const std::vector<Value>& inputs) {
+    double seconds = 0;
+    try {
+      CpuProgram compiled(std::move(program), c_prelude(), options_.cpu);
+      seconds = usual_seconds(compiled, inputs, options_, surroundings_);
+    } catch (const KernelsRefused& e) {
+      refuse(m.candidate, e.what());
+      return;
+    }
+    try {
+      prices_.put(m.key, seconds);
+    } catch (const Error& e) {
+      facts_.not_kept = e.what();
+    }
+    learn(m.key, m.place, seconds);
+    ++facts_.measured;
+  }
+
+  void learn(const std::string& key, uint64_t place, double seconds) {
+    known_[key] = seconds;
+    auto [it, fresh] = best_.try_emplace(place, seconds);
+    if (!fresh) it->second = std::min(it->second, seconds);
+  }
   void refuse(const Candidate& c, const std::string& why) {
     facts_.faults.push_back(
         str("kernel ", c.kernel, " ", to_text(c.config), " was not measured: ", why));
   }
-  struct Missing {
-    std::string key;
-    Candidate candidate;
-    Trial trial;
-  };
+
+  static constexpr double kNegligible = 0.002;  // of a program's time: no kernel there matters
+  static constexpr double kSlack = 1.5;
   PriceList& prices_;
   const TuneOptions& options_;
   Surroundings surroundings_;
@@ -282,17 +351,18 @@ class Tuning {
   RandomData random_;
   Rankings rankings_;
   std::vector<Missing> wanted_;
+  std::set<std::string> met_;
   std::map<std::string, double> known_;
+  std::map<uint64_t, double> best_;  // by place
   TuneReport facts_;
 };
 
 }  // namespace
 
 std::function<std::optional<double>(const Offer&)> measured_prices(
-    const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
+    std::span<const TunedProgram> programs, const Catalogue& catalogue, const Target& target,
     PriceList& prices, const TuneOptions& options, TuneReport* report) {
-  Tuning tuning(g, catalogue, target, prices, options);
-  tuning.ask(g, partition);
+  Tuning tuning(programs, catalogue, target, prices, options);
   tuning.measure();
   if (report) *report = tuning.report();
   return tuning.prices();

@@ -1,6 +1,8 @@
-// Measured prices for what a plan can still choose: every candidate that select asks about is
-// compiled and timed alone, once per machine; the times are kept in the price list.
+// Measured prices for what a plan can still choose: candidates that select asks about are compiled
+// and timed alone, once per machine; the times are kept in the price list.
 #pragma once
+
+#include <span>
 
 #include "base/progress.h"
 #include "cost/price_list.h"
@@ -15,6 +17,16 @@ struct TuneOptions {
   double seconds = 0.05;  // of each candidate at most, once it ran three times
   Monitor monitor;        // a stop leaves the rest to the estimates
   SelectOptions choose;   // with which prices will be asked for
+  double budget_s = 0;    // beyond which nothing is begun
+  bool all = false;       // also what can hardly change the time of the program
+};
+
+// A program whose kernels are asked about, and what is known of its groups: seconds of one run, 0
+// where only the estimate is.
+struct TunedProgram {
+  const Graph& graph;
+  const Partition& partition;
+  std::vector<double> seconds;
 };
 
 // How well the estimate knew what would be fastest, of a group in one layout.
@@ -26,14 +38,16 @@ struct Ranking {
 
 struct TuneReport {
   size_t measured = 0, known = 0;
+  size_t left = 0;                  // that could matter, when the budget was spent
   std::vector<Ranking> rankings;    // of groups that had a choice
   std::vector<std::string> faults;  // kernels that could not be measured
   std::string not_kept;             // why measured times could not be written, if they could not
 };
 
-// Prices for `select`, measured first where the list does not have them.
+// Prices for `select`, measured first where the list does not have them: the best guesses of what
+// takes most of the time before all others.
 std::function<std::optional<double>(const Offer&)> measured_prices(
-    const Graph& g, const Partition& partition, const Catalogue& catalogue, const Target& target,
+    std::span<const TunedProgram> programs, const Catalogue& catalogue, const Target& target,
     PriceList& prices, const TuneOptions& options, TuneReport* report = nullptr);
 
 }  // namespace emend

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "ir/bytes.h"
 #include "kernels/group.h"
 #include "kernels/nest.h"
@@ -62,6 +63,21 @@ struct Place {
   std::vector<bool> constant, movable;
   const std::vector<PricedCandidates>* options = nullptr;  // once they were asked for
 };
+
+// Only convolutions care how values lie.
+bool convolves(const Graph& g) {
+  return std::ranges::any_of(g.nodes, [](const Node& n) { return op_def(n).name == "conv"; });
+}
+
+Place place_of(const Graph& g, const NodeGroup& group, bool convolves) {
+  Place p{outlined(g, group), {}, {}, nullptr};
+  for (NodeId n : p.outline.loads) {
+    NodeId s = storage_of(g, n);
+    p.constant.push_back(g.is_constant(s));
+    p.movable.push_back(convolves && !g.is_constant(s) && g.type(s).shape == g.type(n).shape);
+  }
+  return p;
+}
 
 // All plain, all with channels last, or changing from one to the other.
 std::vector<Layouts> layouts_worth_trying(const Place& p) {
@@ -185,11 +201,8 @@ class Selector {
         catalogue_(catalogue),
         target_(target),
         options_(options),
-        known_(options.known ? *options.known : decided_) {
-    for (size_t n = 0; n < g.size() && !convolves_; ++n) {
-      convolves_ = op_def(g.nodes[NodeId(n)]).name == "conv";
-    }
-  }
+        convolves_(convolves(g)),
+        known_(options.known ? *options.known : decided_) {}
 
   void run() {
     size_t groups = plan_.partition.groups.size();
@@ -197,28 +210,19 @@ class Selector {
     for (size_t k = 0; k < groups; ++k) {
       const NodeGroup& group = plan_.partition.groups[k];
       for (size_t s = 0; s < group.stores.size(); ++s) stored_by_[group.stores[s]] = {k, s};
-      if (!group.host) places_[k] = place_of(group);
+      if (!group.host) places_[k] = place_of(g_, group, convolves_);
     }
     decide_within(room_for_weights());
     plan_.estimate_s = choice_.cost;
     for (size_t k = 0; k < groups; ++k) {
       const PricedCandidate& c = chosen(k);
       plan_.choices.push_back(c.candidate);
+      plan_.choices.back().estimate_s = c.price;
       plan_.estimate_s -= price(c) - c.price;  // what bytes and errors cost is no time
     }
   }
 
  private:
-  Place place_of(const NodeGroup& group) const {
-    Place p{outlined(g_, group), {}, {}, nullptr};
-    for (NodeId n : p.outline.loads) {
-      NodeId s = storage_of(g_, n);
-      p.constant.push_back(g_.is_constant(s));
-      p.movable.push_back(convolves_ && !g_.is_constant(s) && g_.type(s).shape == g_.type(n).shape);
-    }
-    return p;
-  }
-
   // What weights may grow by. Every use may end up with a copy of its own, so all of them count.
   double room_for_weights() const {
     double held = 0, used = 0;
@@ -380,7 +384,7 @@ class Selector {
   const Catalogue& catalogue_;
   const Target& target_;
   const SelectOptions& options_;
-  bool convolves_ = false;  // only convolutions care
+  const bool convolves_;
   std::vector<Place> places_;
   std::map<NodeId, std::pair<size_t, size_t>> stored_by_;  // group, which of its stores
   KnownPrices decided_;
@@ -404,6 +408,44 @@ std::optional<double> cheapest(const Graph& group, const std::vector<bool>& cons
     it = known.cheapest.emplace(std::move(key), price).first;
   }
   return it->second;
+}
+
+std::string text_of(const Candidate& c) {
+  return str(c.kernel, to_text(c.config), to_text(c.layouts));
+}
+
+std::optional<Plan> chosen_before(const Graph& g, Partition partition,
+                                  std::span<const std::string> choices,
+                                  std::span<const double> seconds, const Catalogue& catalogue,
+                                  const Target& target, const SelectOptions& options) {
+  if (choices.size() != partition.groups.size()) return std::nullopt;
+  const bool lies_otherwise = convolves(g);
+  Plan plan{std::move(partition), {}};
+  std::map<std::pair<uint64_t, std::string>, Candidate> known;  // equal groups are asked once
+  for (size_t k = 0; k < choices.size(); ++k) {
+    if (plan.partition.groups[k].host) {
+      plan.choices.emplace_back();
+      continue;
+    }
+    const Place p = place_of(g, plan.partition.groups[k], lies_otherwise);
+    uint64_t place = hash(p.outline.graph);
+    for (bool c : p.constant) place = hash_mix(place, c);
+    auto [it, fresh] = known.try_emplace({place, choices[k]});
+    for (Layouts& l : lies_otherwise ? layouts_worth_trying(p) : std::vector<Layouts>{{}}) {
+      if (!fresh || !it->second.kernel.empty() || !choices[k].ends_with(to_text(l))) continue;
+      for (Candidate& c : offers({p.outline.graph, p.constant, l, options.wide}, catalogue, target,
+                                 most_allowed(options), options.bound)) {
+        if (text_of(c) != choices[k]) continue;
+        it->second = std::move(c);
+        break;
+      }
+    }
+    if (it->second.kernel.empty()) return std::nullopt;
+    plan.choices.push_back(it->second);
+    plan.choices.back().estimate_s = seconds[k];
+    plan.estimate_s += seconds[k];
+  }
+  return plan;
 }
 
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,

@@ -12,6 +12,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -61,6 +63,16 @@ struct SelectOptions {
 
 Plan select(const Graph& g, Partition partition, const Catalogue& catalogue, const Target& target,
             const SelectOptions& options = {});
+
+// A candidate as people read it: kernel, configuration, layouts. No two that a group is offered
+// have one text.
+std::string text_of(const Candidate& c);
+// The plan that chose these, empty for the host's groups; nothing where one is not offered. Nothing
+// is priced: `seconds` are.
+std::optional<Plan> chosen_before(const Graph& g, Partition partition,
+                                  std::span<const std::string> choices,
+                                  std::span<const double> seconds, const Catalogue& catalogue,
+                                  const Target& target, const SelectOptions& options = {});
 
 // Seconds that a group takes at best, by the estimates, with its operands and results in whatever
 // layouts suit it; nothing if no kernel takes it.

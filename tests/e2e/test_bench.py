@@ -59,7 +59,7 @@ def test_rankings_say_where_the_fastest_candidate_stood(emend, tmp_path, monkeyp
     product = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "product", [value("x", [40, 64])], [value("y", [40, 48])], [weights])
     path = tmp_path / "product.onnx"
     onnx.save(helper.make_model(product, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    how = ("--runs", 1, "--no-check", "--tune", "--candidates", 12)
+    how = ("--runs", 1, "--no-check", "--budget", "60s", "--candidates", 12)
     [model] = facts(emend, path, *how)["models"]
     rankings = model["rankings"]
     assert rankings and model["prices_measured"] >= sum(r["of"] for r in rankings)

@@ -88,7 +88,7 @@ def test_without_a_compiler_the_reference_computes(machine, lack):
     assert "no C compiler" in said and "the reference runs the program" in said
     facts = json.loads(machine.run("run", machine.model, "--random", 1, "--target", "cpu", "--json", "-", "--quiet", **lack).stdout)
     assert len(facts["on_host"]) > 0 and "no C compiler" in facts["faults"][0]
-    done = machine.run("bench", machine.model, "--tune", "--runs", 1, "--json", "-", **lack)
+    done = machine.run("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", **lack)
     [model] = json.loads(done.stdout)["models"]
     assert done.returncode == 0 and model["max_rel_err"] < 1e-5 and len(model["on_host"]) > 0
     assert machine.check()[1] > 0  # once there is one, it is used
@@ -175,7 +175,7 @@ def test_a_full_disk(machine, bytes):
     done = machine.run("run", machine.model, "--data", data, "--target", "cpu", preexec_fn=full)
     assert done.returncode == 0 and "as expected" in done.stdout, (done.stdout, done.stderr)
     assert "the reference runs the program" in done.stderr
-    tuned = machine.run("bench", machine.model, "--tune", "--runs", 1, "--json", "-", preexec_fn=full)
+    tuned = machine.run("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", preexec_fn=full)
     assert tuned.returncode == 0 and json.loads(tuned.stdout)["models"][0]["max_rel_err"] < 1e-5, tuned.stderr
     assert machine.kernels() == [] and machine.leftovers() == []
     assert machine.check()[0] == ""
@@ -185,7 +185,7 @@ def test_prices_that_cannot_be_written_are_measured_all_the_same(machine):
     machine.check()
     machine.cache.mkdir(exist_ok=True)
     (machine.cache / "prices.db").mkdir()
-    done = machine.run("bench", machine.model, "--tune", "--runs", 1, "--json", "-")
+    done = machine.run("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-")
     assert done.returncode == 0 and "measured times are not kept" in done.stderr
     assert json.loads(done.stdout)["models"][0]["prices_measured"] > 0
 
@@ -303,7 +303,7 @@ def test_what_cannot_be_kept_is_compiled_at_every_start(machine):
 
 
 def test_a_damaged_price_list_is_put_aside(machine):
-    bench = ("bench", machine.model, "--tune", "--runs", 1, "--json", "-", "--quiet")
+    bench = ("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", "--quiet")
     assert machine.run(*bench).returncode == 0
     prices = machine.cache / "prices.db"
     prices.write_bytes(b"not a database at all" * 1000)
@@ -326,7 +326,7 @@ def test_two_processes_tune_at_once(machine):
                                 [onnx.numpy_helper.from_array(np.ones((40, 56), np.float32), "w")])
     path = machine.folder / "product.onnx"
     onnx.save(helper.make_model(product, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
-    runs = [[machine.emend.path, "bench", *models, "--tune", "--runs", "1", "--json", "-", "--quiet", "--threads", "1"]
+    runs = [[machine.emend.path, "bench", *models, "--budget", "60s", "--runs", "1", "--json", "-", "--quiet", "--threads", "1"]
             for models in ([machine.model, path], [path, machine.model])]
     both = [subprocess.Popen(command, env=machine.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in runs]
     for process in both:
@@ -345,7 +345,7 @@ def test_two_processes_tune_at_once(machine):
 
 def test_another_processor_under_an_old_cache(machine):
     """What the compiler says of the processor is part of every key: code and prices of one machine do not serve another."""
-    bench = ("bench", machine.model, "--tune", "--runs", 1, "--json", "-", "--quiet")
+    bench = ("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", "--quiet")
 
     def prices():
         [model] = json.loads(machine.run(*bench).stdout)["models"]

@@ -71,7 +71,7 @@ def test_no_string_of_a_model_leaves_it(sandbox):
     path = sandbox.folder / "model.onnx"
     onnx.save(model, path)
     before = sandbox.files()
-    for args in (["run", path, "--random", 1, "--target", "cpu"], ["bench", path, "--runs", 1, "--tune", "--steps"], ["optimize", path, "better.onnx"],
+    for args in (["run", path, "--random", 1, "--target", "cpu"], ["bench", path, "--runs", 1, "--budget", "60s", "--steps"], ["optimize", path, "better.onnx"],
                  ["inspect", path], ["verify", path, "better.onnx"], ["run", path, "--random", 1, "--target", "cpu", "--save", "saved"]):
         done = sandbox.run(*args)
         assert done.returncode == 0, (args, done.stderr)

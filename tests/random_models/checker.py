@@ -11,6 +11,7 @@ from models import REGIMES
 
 PATIENCE = 120  # seconds a command may take
 WIDTHS = ("64", "64", "32", "16")  # bytes of a vector register; a machine without such wide ones uses its own
+MEASURED = 5  # one of so many compiled programs is chosen by a clock
 KERNELS = 1e-4  # of a channel's largest value: what kernels may lose besides rounding
 
 
@@ -31,7 +32,7 @@ class Emend:
         self.last = " ".join(map(str, [*told, "emend", *arguments]))
         try:
             return subprocess.run([self.path, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=PATIENCE, cwd=self.folder,
-                                  env={**os.environ, **environment})
+                                  env={**os.environ, "EMEND_BUDGET": "0", **environment})
         except subprocess.TimeoutExpired:
             return None
 
@@ -104,7 +105,8 @@ class Checker:
             found += self.optimized(path, case, seed, reference, expected, level, plan.verify)
         if plan.cpu:
             level, threads, width = plan.cpu
-            found += self.ran(path, expected[0], ["--target", "cpu", level, "--threads", threads], "cpu", KERNELS, EMEND_VECTOR_BYTES=width)
+            found += self.ran(path, expected[0], ["--target", "cpu", level, "--threads", threads], "cpu", KERNELS, EMEND_VECTOR_BYTES=width,
+                              EMEND_BUDGET="0.5" if seed % MEASURED == 0 else "0")
         return found
 
     def ran(self, path, expected, options, kind, slack=0.0, **environment):

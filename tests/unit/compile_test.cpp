@@ -266,7 +266,9 @@ TEST_P(ABadKernel, CostsItselfOnly) {
       CompileFlowOptions options{.catalogue = &catalogue};
       options.cpu.compile.cache = scratch.folder();
       options.cpu.threads = threads;
-      if (tuned) options.prices = std::make_shared<PriceList>(scratch / "prices.db");
+      if (tuned)
+        options.measuring = {.prices = std::make_shared<PriceList>(scratch / "prices.db"),
+                             .seconds = 60};
       CompileReport report;
       auto inputs = random_inputs(g, 1);
       auto outputs = compile(g, options, &report).run(inputs);
@@ -309,7 +311,7 @@ TEST(Compile, WithoutACompilerTheReferenceComputesAndTheReportSaysSo) {
   CompileFlowOptions options;
   options.cpu.compile.cache = scratch.folder();
   options.cpu.compile.compiler = "/nonexistent/cc";
-  options.prices = std::make_shared<PriceList>(scratch / "prices.db");
+  options.measuring = {.prices = std::make_shared<PriceList>(scratch / "prices.db"), .seconds = 60};
   CompileReport report;
   auto inputs = random_inputs(g, 1);
   auto outputs = compile(g, options, &report).run(inputs);

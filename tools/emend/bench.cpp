@@ -30,18 +30,8 @@ struct Options {
   MeasureOptions measure;
   std::optional<double> memory;
   int candidates = 0;
-  bool steps = false, no_check = false, serve = false, tune = false;
+  bool steps = false, no_check = false, serve = false;
 };
-
-// Where the list cannot be used, times are measured all the same.
-std::shared_ptr<PriceList> price_list(const Globals& globals) {
-  try {
-    return std::make_shared<PriceList>(default_price_list());
-  } catch (const Error& error) {
-    globals.say(str(error.what(), "; measured times are not kept"));
-    return std::make_shared<PriceList>(":memory:");
-  }
-}
 
 std::function<void()> run_in_place(const CpuProgram& program, const std::vector<Value>& inputs) {
   std::vector<std::span<const std::byte>> from;
@@ -53,10 +43,12 @@ std::function<void()> run_in_place(const CpuProgram& program, const std::vector<
   return [program, inputs, from, memory, to] { program.run_into(from, to); };
 }
 
-void compile_for(Device device, BenchEntry& e, Graph better, std::optional<Graph> without_search,
-                 const Options& o, const Globals& globals) {
+void compile_for(Device device, BenchEntry& e, ToRun better, Measuring measuring, const Options& o,
+                 const Globals& globals) {
   if (device == Device::interp) {
-    e.run = [better = std::move(better), inputs = e.inputs] { return evaluate(better, inputs); };
+    e.run = [better = std::move(better.graph), inputs = e.inputs] {
+      return evaluate(better, inputs);
+    };
     e.timed = e.run;
     return;
   }
@@ -69,10 +61,10 @@ void compile_for(Device device, BenchEntry& e, Graph better, std::optional<Graph
   } else if (double asked = o.how.options(globals).accuracy; asked > 0) {
     options.accuracy = asked;
   }
-  if (o.tune) options.prices = price_list(globals);
-  options.otherwise = std::move(without_search);
-  options.candidates = o.candidates;
-  e.program = compile(std::move(better), options, &e.report);
+  options.measuring = std::move(measuring);
+  options.measuring.candidates = o.candidates;
+  options.others = std::move(better.others);
+  e.program = compile(std::move(better.graph), options, &e.report);
   for (const auto& phase : e.report.phases_ms) e.phases_ms.push_back(phase);
   e.run = [program = *e.program, inputs = e.inputs] { return program.run(inputs); };
   e.timed = e.program->is_plain() ? run_in_place(*e.program, e.inputs) : e.run;
@@ -88,8 +80,6 @@ BenchEntry prepare(const std::string& path, const std::string& target, bool stri
     e.phases_ms.emplace_back(name, milliseconds_of(work));
   };
   e.compile_s = milliseconds_of([&] {
-                  Graph better;
-                  std::optional<Graph> without_search;  // for the race
                   phase("import", [&] { e.graph = import_onnx(path, given.import).graph; });
                   auto how = o.how.options(globals);
                   if (!without.empty())
@@ -97,16 +87,13 @@ BenchEntry prepare(const std::string& path, const std::string& target, bool stri
                   if (how.accuracy == 0 && !strict) how.accuracy = OptimizeOptions().accuracy;
                   if (device == Device::cpu) how.fold_moves_below = kFoldMovesBelow;
                   how.memory = o.memory;
-                  better = optimized_to_run(e.graph, how, &e.optimizing);
+                  Measuring by = device == Device::cpu ? measuring(o.how, globals) : Measuring();
+                  ToRun better =
+                      optimized_for_here(e.graph, how, by.prices != nullptr, &e.optimizing);
                   std::ranges::copy(e.optimizing.phases_ms, std::back_inserter(e.phases_ms));
-                  if (o.tune && how.level > 1) {
-                    how.level = 1;
-                    without_search = optimized_to_run(e.graph, how);
-                    if (*without_search == better) without_search.reset();
-                  }
                   require_memory(e.graph);
                   e.inputs = given.values(e.graph, globals.seed);
-                  compile_for(device, e, std::move(better), std::move(without_search), o, globals);
+                  compile_for(device, e, std::move(better), std::move(by), o, globals);
                 }) /
                 1e3;
   tell_fallbacks(e.report, globals, path + ": ");
@@ -205,14 +192,14 @@ Verb bench_verb(CLI::App& app, const Globals& globals) {
       ->capture_default_str();
   c->add_flag("--steps", o->steps, "the steps of each compiled program by time");
   c->add_flag("--no-check", o->no_check, "do not compare with double precision");
-  c->add_flag("--tune", o->tune, "measure which kernels are fastest here; times are kept");
   c->add_option("--candidates", o->candidates,
-                "with --tune: measure so many of each group (0: few), and say where the best stood")
+                "measure so many kernels of each group (0: few), and say where the best stood")
       ->check(CLI::Range(0, 1000));
   c->add_flag("--serve", o->serve, "run one model when told to by lines on stdin")->group("");
   add_memory_option(*c, o->memory);
   add_input_options(*c, o->inputs);
   add_how_options(*c, o->how);
+  add_measure_options(*c, o->how);
   return {c, [o, &globals] { return bench(*o, globals); }};
 }
 

@@ -98,6 +98,8 @@ Json facts_of(const BenchEntry& e) {
   j["code_bytes"] = e.program->code_bytes();
   j["prices_measured"] = e.report.prices_measured;
   j["prices_known"] = e.report.prices_known;
+  j["prices_left"] = e.report.prices_left;
+  j["plan_recalled"] = e.report.plan_recalled;
   j["rankings"] = Json::array();
   for (const Ranking& r : e.report.rankings) {
     Json& ranking = j["rankings"].push(Json::object());
@@ -217,9 +219,13 @@ void print_gains(const std::vector<BenchEntry>& entries) {
   }
 }
 
-// What --tune let run against each other.
+// What ran against one another, and what the budget did not suffice for.
 void print_plans(const std::vector<BenchEntry>& entries) {
   for (const BenchEntry& e : entries) {
+    if (e.report.prices_left > 0)
+      std::cout << e.path << ": " << e.report.prices_left
+                << " kernels that could matter were not measured: the budget was spent "
+                   "(--budget)\n";
     if (e.report.plans.empty()) continue;
     std::cout << e.path << ": plans";
     const char* separator = " ";
@@ -263,12 +269,14 @@ void print_steps(const BenchEntry& e, const std::vector<StepTime>& times) {
   std::cout
       << "steps of " << e.path
       << "; of the FMA peak by the operations of plain sums, of what plain loops move by bytes\n"
-         "         ms   estimate   share   FMA  bytes  what\n";
+         "         ms      price   share   FMA  bytes  what (!: more than 1.3 times its price)\n";
+  constexpr double kMarked = 1.3;
   for (const StepTime& t : times)
     std::cout << std::setw(11) << ms_text(t.ms) << std::setw(11) << ms_text(t.estimate_ms)
-              << std::setw(7) << fixed(t.share * 100, 1) << '%' << std::setw(5)
-              << fixed(t.of_flops * 100, 0) << '%' << std::setw(6) << fixed(t.of_bandwidth * 100, 0)
-              << "%  " << printable(t.label) << (t.how.empty() ? "" : ": ") << t.how << '\n';
+              << (t.ms > kMarked * t.estimate_ms && t.estimate_ms > 0 ? '!' : ' ') << std::setw(6)
+              << fixed(t.share * 100, 1) << '%' << std::setw(5) << fixed(t.of_flops * 100, 0) << '%'
+              << std::setw(6) << fixed(t.of_bandwidth * 100, 0) << "%  " << printable(t.label)
+              << (t.how.empty() ? "" : ": ") << t.how << '\n';
 }
 
 }  // namespace

@@ -42,7 +42,59 @@ size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+// 60, 60s, 2m or 1h.
+double seconds_named(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : -1;
+  if (end == text.c_str() || !std::isfinite(number) || number < 0 || scale < 0)
+    throw UsageError{str("--budget ", text, ": not a time such as 60s, 2m or 1h")};
+  return number * scale;
+}
+
+// Where the list cannot be used, times are measured all the same.
+std::shared_ptr<PriceList> price_list(const Globals& globals) {
+  try {
+    return std::make_shared<PriceList>(default_price_list());
+  } catch (const Error& error) {
+    globals.say(str(error.what(), "; measured times are not kept"));
+    return std::make_shared<PriceList>(":memory:");
+  }
+}
+
 }  // namespace
+
+Measuring measuring(const HowOptions& how, const Globals& globals) {
+  const double seconds = how.budget.empty() ? usual_budget() : seconds_named(how.budget);
+  const int level = how.level.value_or(OptimizeOptions().level);
+  if (how.no_measure || seconds == 0 || level < 2) return {};
+  return {.prices = price_list(globals),
+          .seconds = seconds,
+          .keeping = {default_search_folder(), how.search_again}};
+}
+
+ToRun optimized_for_here(const Graph& g, const OptimizeOptions& how, bool measured,
+                         OptimizeReport* report) {
+  ToRun result{optimized_to_run(g, how, report), {}};
+  if (!measured || how.level < 2) return result;
+  OptimizeOptions cleaning = how;
+  cleaning.level = 1;
+  cleaning.warn = nullptr;
+  Graph cleaned = optimized_to_run(g, cleaning);
+  if (!(cleaned == result.graph)) result.others.push_back(std::move(cleaned));
+  return result;
+}
+
+void add_measure_options(CLI::App& command, HowOptions& how) {
+  command
+      .add_option("--budget", how.budget,
+                  "how long the first start on a machine may measure kernels and programs, as 60s, "
+                  "2m or 1h ($EMEND_BUDGET in seconds, else 10s)")
+      ->type_name("TIME");
+  command.add_flag("--no-measure", how.no_measure,
+                   "by estimates alone: the same decisions on every machine of this kind");
+}
 
 void demand_known(const std::vector<std::string>& globs, const char* option) {
   if (globs.empty()) return;

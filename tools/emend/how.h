@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/compile.h"
 #include "pipeline/optimize.h"
 #include "verb.h"
 
@@ -16,11 +17,24 @@ struct HowOptions {
   std::string accuracy;  // empty: the default
   bool search_again = false;
   double effort = 1;
+  std::string budget;  // empty: the usual one
+  bool no_measure = false;
 
   // Throws UsageError where they make no sense.
   OptimizeOptions options(const Globals& globals) const;
 };
 void add_how_options(CLI::App& command, HowOptions& how);
+// How long a first start may measure; for verbs that compile.
+void add_measure_options(CLI::App& command, HowOptions& how);
+// What these say: below -O2 nothing is measured.
+Measuring measuring(const HowOptions& how, const Globals& globals);
+// An optimized program and, where a clock is to decide, the one that it was made from, cleaned.
+struct ToRun {
+  Graph graph;
+  std::vector<Graph> others;
+};
+ToRun optimized_for_here(const Graph& g, const OptimizeOptions& how, bool measured,
+                         OptimizeReport* report);
 
 // A switch without a name is a mistake in it: throws UsageError, with names that are near.
 void demand_known(const std::vector<std::string>& globs, const char* option);

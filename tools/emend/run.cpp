@@ -39,7 +39,11 @@ int run(const Options& o, const Globals& globals) {
     OptimizeOptions how = o.how.options(globals);
     how.fold_moves_below = kFoldMovesBelow;
     how.memory = o.memory;
-    program = optimized_to_run(program, how, &optimizing);
+    options.measuring = measuring(o.how, globals);
+    ToRun better =
+        optimized_for_here(program, how, options.measuring.prices != nullptr, &optimizing);
+    program = std::move(better.graph);
+    options.others = std::move(better.others);
     options.accuracy = how.accuracy;
   } else if (o.how.level) {
     throw UsageError{"-O: the reference runs a model as it is (--target cpu)"};
@@ -91,6 +95,7 @@ Verb run_verb(CLI::App& app, const Globals& globals) {
   c->add_option("--random", o->random, "random values for the other inputs, from this seed");
   add_memory_option(*c, o->memory);
   add_how_options(*c, o->how);
+  add_measure_options(*c, o->how);
   c->add_option("--save", o->save, "write each output to NAME.npy in this folder");
   return {c, [o, &globals] { return run(*o, globals); }};
 }

@@ -1,0 +1,397 @@
+#include "pipeline/planning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "base/text.h"
+#include "base/timed.h"
+#include "equiv/compare.h"
+#include "fuse/fuse.h"
+#include "kernels/cpu/c_code.h"
+#include "kernels/group.h"
+#include "pipeline/kept_plans.h"
+#include "pipeline/memory_limit.h"
+#include "pipeline/program_text.h"
+#include "pipeline/weights_ahead.h"
+#include "run/machine.h"
+#include "run/onednn.h"
+#include "select/select.h"
+
+namespace emend {
+namespace {
+
+// Of the budget for single kernels; what is left is for whole programs.
+constexpr double kShareOfKernels = 0.6;
+// Of the machine's, that the weights of all who race may take.
+constexpr double kShareOfMemory = 0.25;
+// What is thought to take so many times the best is not raced: kernels alone were measured.
+constexpr double kFarBehind = 1.5;
+
+// The library's kernels wherever it has one.
+Catalogue library_first(Catalogue catalogue) {
+  for (Kernel& k : catalogue) {
+    bool library = std::ranges::any_of(onednn_catalogue(),
+                                       [&](const Kernel& other) { return other.name == k.name; });
+    if (!library) continue;
+    k.candidates = [offered = std::move(k.candidates)](const Wanted& w, const Target& t) {
+      constexpr double kNext = 1e-3;  // to nothing
+      std::vector<Candidate> candidates = offered(w, t);
+      for (Candidate& c : candidates) c.estimate_s *= kNext;
+      return candidates;
+    };
+  }
+  return catalogue;
+}
+
+// Groups that load weights alone: nobody looks through what they do to them.
+std::vector<NodeId> made_of_weights(const Graph& g, const Partition& p) {
+  std::vector<NodeId> stores;
+  for (const NodeGroup& group : p.groups) {
+    if (group.host) continue;
+    Outline o = outlined(g, group);
+    bool weights =
+        std::ranges::all_of(o.loads, [&](NodeId n) { return g.is_constant(storage_of(g, n)); });
+    if (weights && !o.loads.empty()) stores.insert(stores.end(), o.stores.begin(), o.stores.end());
+  }
+  return stores;
+}
+
+// Everything that is decided from one start to the next about the same programs.
+class Planning {
+ public:
+  Planning(const Catalogue& catalogue, const Target& target, const CompileFlowOptions& options,
+           CompileReport& facts)
+      : catalogue_(catalogue), target_(target), options_(options), facts_(facts) {}
+
+  // Without composites; what weights alone decide is computed, as far as there is room for it.
+  PlannedProgram prepared(size_t program, const Graph& g) {
+    PlannedProgram p{.program = program, .name = program == 0 ? "chosen" : "without search"};
+    const double held = constant_bytes(g);
+    allowed_ = std::max(options_.memory.value_or(kUsualMemory) * held,
+                        options_.memory ? 0.0 : double{kSmallMemory});
+    AheadReport left;
+    p.graph = timed(facts_.phases_ms, "decompose", [&] {
+      return computed_ahead(decomposed(g), {.room = allowed_ - held}, &left);
+    });
+    if (!left.left.empty()) {
+      facts_.faults.push_back(str(left.left.size(), " values that depend on weights alone are ",
+                                  "computed in every run: they would take ",
+                                  std::ceil(left.missing / (1 << 20)),
+                                  " MiB more than is allowed (--memory)"));
+    }
+    return p;
+  }
+
+  void plan_by_estimates(PlannedProgram& p) {
+    Partition partition = fused(p.graph);
+    p.ahead = made_of_weights(p.graph, partition);
+    if (!p.ahead.empty()) {
+      p.graph = with_computed(p.graph, p.ahead);
+      partition = fused(p.graph);
+    }
+    p.plan = chosen(p.graph, std::move(partition));
+  }
+
+  // As it was decided at an earlier start; nothing where that cannot be had any more.
+  std::optional<PlannedProgram> recalled(const PlannedProgram& prepared,
+                                         const KeptPlan& kept) const {
+    PlannedProgram p = prepared;
+    p.ahead = kept.ahead;
+    p.graph = with_computed(p.graph, p.ahead);
+    auto plan = chosen_before(p.graph, kept.partition, kept.choices, kept.prices_s, catalogue_,
+                              target_, choosing(kept.partition));
+    if (!plan) return std::nullopt;
+    p.plan = std::move(*plan);
+    return p;
+  }
+
+  SelectOptions choosing(const Partition& partition) const {
+    SelectOptions choose{.memory = 0,
+                         .memory_bytes = allowed_,
+                         .error = share_of_errors(options_.accuracy, partition.groups.size()),
+                         .errors = options_.accuracy,
+                         .bound = options_.accuracy};
+    // Who measures finds out how wrong estimates are, and looks further where the first were.
+    if (options_.measuring.prices) choose.hopeless = 8;
+    if (options_.measuring.candidates > 0) {
+      constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
+      choose.asked = options_.measuring.candidates;
+      choose.wide = static_cast<size_t>((options_.measuring.candidates + kOffered - 1) / kOffered);
+    }
+    return choose;
+  }
+
+  Plan chosen(const Graph& g, Partition partition,
+              const std::function<std::optional<double>(const Offer&)>& price = nullptr) const {
+    SelectOptions choose = choosing(partition);
+    choose.price = price;
+    return timed(facts_.phases_ms, "select",
+                 [&] { return select(g, std::move(partition), catalogue_, target_, choose); });
+  }
+  Plan of_library(const Graph& g, Partition partition) const {
+    const SelectOptions choose = choosing(partition);
+    return select(g, std::move(partition), library_first(catalogue_), target_, choose);
+  }
+
+  const Catalogue& catalogue_;
+  const Target& target_;
+  const CompileFlowOptions& options_;
+  CompileReport& facts_;
+
+ private:
+  Partition fused(const Graph& g) {
+    GroupSeconds seconds = [&, known = KnownPrices()](const Graph& group,
+                                                      const std::vector<bool>& constant) mutable {
+      return cheapest(
+          group, constant, catalogue_, target_,
+          {.error = kShareOfOne * options_.accuracy, .bound = options_.accuracy, .known = &known});
+    };
+    return timed(facts_.phases_ms, "fuse", [&] {
+      return fuse(
+          g,
+          {.fuse = options_.fuse, .target = target_, .catalogue = &catalogue_, .seconds = seconds});
+    });
+  }
+
+  double allowed_ = 0;  // bytes of weights as stored
+};
+
+// By the clock, within what is left of a budget.
+class Measured {
+ public:
+  Measured(Planning& planning, const BuildPlanned& build)
+      : planning_(planning),
+        options_(planning.options_),
+        facts_(planning.facts_),
+        build_(build),
+        machine_(machine_key(c_prelude(), options_.cpu.compile)) {}
+
+  PlannedProgram best(std::vector<PlannedProgram> programs) {
+    const std::vector<PlannedProgram> by_estimate = programs;
+    if (!cut_short()) tune(programs);
+    return race(std::move(programs), by_estimate);
+  }
+
+ private:
+  double left() const {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    return options_.measuring.seconds - spent.count();
+  }
+  bool cut_short() const { return options_.cpu.compile.monitor.stop_requested(); }
+
+  // What each group takes in the first program: what is slower than was thought is measured first.
+  std::vector<double> seconds_by_group(const PlannedProgram& p) const {
+    std::vector<double> seconds(p.plan.choices.size(), 0);
+    if (left() <= 0) return seconds;
+    try {
+      constexpr int kRuns = 5;
+      CpuProgram program = build_(p);
+      const auto& steps = program.program().steps;
+      auto times = program.step_seconds(random_inputs(p.graph, options_.seed), kRuns);
+      for (size_t s = 0; s < steps.size(); ++s) {
+        if (!steps[s].converts && steps[s].group < seconds.size())
+          seconds[steps[s].group] += times[s];
+      }
+    } catch (const Error&) {
+      // Estimates have to do; compiling the program says what is wrong.
+    }
+    return seconds;
+  }
+
+  // Kernels are chosen anew by what was measured, now or at an earlier start.
+  void tune(std::vector<PlannedProgram>& programs) {
+    TuneReport tuned;
+    try {
+      std::vector<TunedProgram> asked;
+      for (const PlannedProgram& p : programs)
+        asked.push_back({p.graph, p.plan.partition,
+                         &p == programs.data() ? timed(facts_.phases_ms, "measure",
+                                                       [&] { return seconds_by_group(p); })
+                                               : std::vector<double>()});
+      const SelectOptions choose = planning_.choosing(programs[0].plan.partition);
+      auto price = timed(facts_.phases_ms, "measure", [&] {
+        return measured_prices(asked, planning_.catalogue_, planning_.target_,
+                               *options_.measuring.prices,
+                               {.cpu = options_.cpu,
+                                .monitor = options_.cpu.compile.monitor,
+                                .choose = choose,
+                                .budget_s = kShareOfKernels * left(),
+                                .all = options_.measuring.candidates > 0},
+                               &tuned);
+      });
+      for (PlannedProgram& p : programs)
+        p.plan = planning_.chosen(p.graph, p.plan.partition, price);
+    } catch (const CompileFailure& e) {
+      facts_.faults.push_back(str(e.what(), "; nothing was measured"));
+    }
+    if (!tuned.not_kept.empty())
+      facts_.faults.push_back(str("measured times were not kept: ", tuned.not_kept));
+    facts_.prices_measured = tuned.measured;
+    facts_.prices_known = tuned.known;
+    facts_.prices_left = tuned.left;
+    facts_.rankings = std::move(tuned.rankings);
+    std::ranges::move(tuned.faults, std::back_inserter(facts_.faults));
+  }
+
+  // Those that may be the fastest, the likeliest first: kernels that were measured alone may stand
+  // in one another's way, and what fusion or a search did may not pay.
+  std::vector<PlannedProgram> contenders(std::vector<PlannedProgram> programs,
+                                         const std::vector<PlannedProgram>& by_estimate) {
+    std::vector<PlannedProgram> all;
+    auto add = [&](PlannedProgram p, const char* suffix) {
+      p.name += suffix;
+      bool known = std::ranges::any_of(all, [&](const PlannedProgram& other) {
+        return key_of(other.graph, other.plan, {}) == key_of(p.graph, p.plan, {});
+      });
+      if (!known) all.push_back(std::move(p));
+    };
+    double best = INFINITY;
+    for (const PlannedProgram& p : programs) best = std::min(best, p.plan.estimate_s);
+    for (const PlannedProgram& p : programs) {
+      if (all.empty() || p.plan.estimate_s < kFarBehind * best) add(p, "");
+    }
+    add(by_estimate[0], ", by estimates");
+    if (left() <= 0) return all;
+    auto other = [&](const char* name, auto&& make) {
+      PlannedProgram p = programs[0];
+      make(p);
+      add(std::move(p), name);
+    };
+    if (options_.fuse) {
+      other(", apart", [&](PlannedProgram& p) {
+        p.plan = planning_.chosen(p.graph, fuse(p.graph, {.target = planning_.target_}));
+      });
+    }
+    if (onednn_state().loaded) {
+      other(", the library's kernels",
+            [&](PlannedProgram& p) { p.plan = planning_.of_library(p.graph, p.plan.partition); });
+    }
+    other(", unfused", [&](PlannedProgram& p) {
+      p.plan =
+          planning_.chosen(p.graph, fuse(p.graph, {.fuse = false, .target = planning_.target_}));
+    });
+    return all;
+  }
+
+  PlannedProgram race(std::vector<PlannedProgram> programs,
+                      const std::vector<PlannedProgram>& by_estimate) {
+    return timed(facts_.phases_ms, "race", [&] {
+      std::vector<PlannedProgram> all = contenders(std::move(programs), by_estimate);
+      if (all.size() == 1 || cut_short()) return all[0];
+      try {
+        RaceOptions how{.seconds = left(),
+                        .bytes = static_cast<double>(machine_memory()) * kShareOfMemory,
+                        .threads = planning_.target_.threads,
+                        .machine = machine_,
+                        .monitor = options_.cpu.compile.monitor};
+        auto inputs = random_inputs(all[0].graph, options_.seed);
+        std::vector<RacedPlan> plans;
+        for (const PlannedProgram& p : all) plans.push_back({p.name, &p.graph, &p.plan});
+        return all[fastest_plan(
+            plans, [&](size_t i) { return build_(all[i]); }, inputs, *options_.measuring.prices,
+            how, &facts_.plans)];
+      } catch (const CompileFailure&) {
+        // What cannot be compiled cannot run; compiling the program says so.
+      } catch (const Error& e) {
+        facts_.faults.push_back(str("plans were not raced: ", e.what()));
+      }
+      return all[0];
+    });
+  }
+
+  Planning& planning_;
+  const CompileFlowOptions& options_;
+  CompileReport& facts_;
+  const BuildPlanned& build_;
+  const uint64_t machine_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Nothing can be timed that cannot be compiled; compiling the program says so.
+bool can_compile(const CompileFlowOptions& options) {
+  try {
+    machine_key(c_prelude(), options.cpu.compile);
+    return true;
+  } catch (const CompileFailure&) {
+    return false;
+  }
+}
+
+// What a decision depends on.
+std::string decision_key(const std::vector<PlannedProgram>& programs, const CompileFlowOptions& o,
+                         const Target& target) {
+  std::string key;
+  for (const PlannedProgram& p : programs) key += ConstantPool(p.graph).text_of(p.graph);
+  return key +
+         str("accuracy ", o.accuracy, " memory ", o.memory.value_or(0), " fuse ", o.fuse,
+             " threads ", target.threads, " seconds ", o.measuring.seconds, " candidates ",
+             o.measuring.candidates, " machine ", machine_key(c_prelude(), o.cpu.compile), " ",
+             onednn_state().text, " ") +
+         build_text();
+}
+
+KeptPlan kept_form(const PlannedProgram& p, const std::vector<PlanTime>& raced) {
+  KeptPlan kept{p.program, p.ahead, p.plan.partition, {}, {}, raced};
+  for (size_t k = 0; k < p.plan.choices.size(); ++k) {
+    const Candidate& c = p.plan.choices[k];
+    kept.choices.push_back(p.plan.partition.groups[k].host ? "" : text_of(c));
+    kept.prices_s.push_back(c.estimate_s);
+  }
+  return kept;
+}
+
+}  // namespace
+
+double usual_budget() {
+  constexpr double kUsual = 10;
+  const char* text = std::getenv("EMEND_BUDGET");
+  if (!text || !*text) return kUsual;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end != 0 || !(seconds >= 0) || std::isinf(seconds))
+    throw Error(str("EMEND_BUDGET=", text, ": not a number of seconds"));
+  return seconds;
+}
+
+double share_of_errors(double accuracy, size_t kernels) {
+  return accuracy / std::sqrt(std::max(1.0, static_cast<double>(kernels)));
+}
+
+PlannedProgram planned(Graph g, const Catalogue& catalogue, const Target& target,
+                       const CompileFlowOptions& options, const BuildPlanned& build,
+                       CompileReport& facts) {
+  Planning planning(catalogue, target, options, facts);
+  const Measuring measuring =
+      options.measuring.prices && can_compile(options) ? options.measuring : Measuring();
+  std::vector<PlannedProgram> programs;
+  programs.push_back(planning.prepared(0, g));
+  g = {};
+  for (size_t i = 0; measuring.prices && i < options.others.size(); ++i)
+    programs.push_back(planning.prepared(i + 1, options.others[i]));
+  // Whoever brings kernels of his own knows no name for them.
+  std::optional<KeptPlans> kept;
+  if (measuring.prices && measuring.keeping.folder && !options.catalogue && !build_text().empty())
+    kept.emplace(*measuring.keeping.folder);
+  const std::string key = kept ? decision_key(programs, options, target) : "";
+  if (kept && !measuring.keeping.search_again) {
+    auto known = kept->find(key);
+    if (known && known->program < programs.size()) {
+      if (auto p = planning.recalled(programs[known->program], *known)) {
+        facts.plans = std::move(known->raced);
+        facts.plan_recalled = true;
+        return std::move(*p);
+      }
+    }
+  }
+  for (PlannedProgram& p : programs) planning.plan_by_estimates(p);
+  if (!measuring.prices) return std::move(programs[0]);
+  PlannedProgram best = Measured(planning, build).best(std::move(programs));
+  if (kept && !options.cpu.compile.monitor.stop_requested())
+    kept->keep(key, kept_form(best, facts.plans));
+  return best;
+}
+
+}  // namespace emend
