@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test soak soak-pairs exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet bench-regret install asan format check-format clean help
+.PHONY: build demo test soak soak-pairs exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet bench-regret bench-slower install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where results of compilers and of measuring are kept between runs, outside git.
@@ -77,6 +77,10 @@ bench-regret: build  ## what the search leaves on the table: networks from seeds
 	@tools/setup.sh bench
 	@cmake --build build --target bench_regret
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/regret.py $(ARGS)
+
+bench-slower: build  ## is -O2 ever slower than -O1, onnxruntime or openvino? networks from seeds and the zoo by turns (ARGS="--networks 10 --batch 1"; ARGS=--help)
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/never_slower.py $(ARGS)
 
 bench-target: build  ## what optimizing for onnxruntime gains there, or for openvino (ARGS="--target openvino"; some: MODELS="nasrnn squeezenet")
 	@tools/setup.sh bench

@@ -117,7 +117,7 @@ class Planning {
     // Who measures finds out how wrong estimates are, and looks further where the first were.
     if (options_.measuring.prices) choose.hopeless = 8;
     if (options_.measuring.candidates > 0) {
-      constexpr int kOffered = 8;      // by a kernel, see Wanted::wide
+      constexpr int kOffered = 8;  // by a kernel, see Wanted::wide
       choose.asked = options_.measuring.candidates;
       choose.wide = static_cast<size_t>((options_.measuring.candidates + kOffered - 1) / kOffered);
     }
@@ -183,12 +183,14 @@ class Measured {
   bool cut_short() const { return options_.cpu.compile.monitor.stop_requested(); }
 
   // What each group takes in the first program: what is slower than was thought is measured first.
-  std::vector<double> seconds_by_group(const PlannedProgram& p) const {
+  // To build that program would take its time in any case: the budget begins when it is there.
+  std::vector<double> seconds_by_group(const PlannedProgram& p) {
     std::vector<double> seconds(p.plan.choices.size(), 0);
-    if (left() <= 0) return seconds;
+    if (options_.measuring.seconds <= 0) return seconds;
     try {
       constexpr int kRuns = 5;
       CpuProgram program = build_(p);
+      start_ = std::chrono::steady_clock::now();
       const auto& steps = program.program().steps;
       auto times = program.step_seconds(random_inputs(p.graph, options_.seed), kRuns);
       for (size_t s = 0; s < steps.size(); ++s) {
@@ -250,10 +252,12 @@ class Measured {
     };
     double best = INFINITY;
     for (const PlannedProgram& p : programs) best = std::min(best, p.plan.estimate_s);
-    for (const PlannedProgram& p : programs) {
-      if (all.empty() || p.plan.estimate_s < kFarBehind * best) add(p, "");
-    }
+    // What estimates say was built already, and nobody shall be worse off for measuring.
+    add(programs[0], "");
     add(by_estimate[0], ", by estimates");
+    for (const PlannedProgram& p : programs) {
+      if (p.plan.estimate_s < kFarBehind * best) add(p, "");
+    }
     if (left() <= 0) return all;
     auto other = [&](const char* name, auto&& make) {
       PlannedProgram p = programs[0];
@@ -307,7 +311,7 @@ class Measured {
   CompileReport& facts_;
   const BuildPlanned& build_;
   const uint64_t machine_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // Nothing can be timed that cannot be compiled; compiling the program says so.
@@ -371,10 +375,11 @@ PlannedProgram planned(Graph g, const Catalogue& catalogue, const Target& target
   g = {};
   for (size_t i = 0; measuring.prices && i < options.others.size(); ++i)
     programs.push_back(planning.prepared(i + 1, options.others[i]));
-  // Whoever brings kernels of his own knows no name for them.
+  // Kernels that somebody brings have no name here, and who asks for many wants to hear of them.
+  const bool can_be_kept = measuring.keeping.folder && measuring.candidates == 0 &&
+                           !options.catalogue && !build_text().empty();
   std::optional<KeptPlans> kept;
-  if (measuring.prices && measuring.keeping.folder && !options.catalogue && !build_text().empty())
-    kept.emplace(*measuring.keeping.folder);
+  if (measuring.prices && can_be_kept) kept.emplace(*measuring.keeping.folder);
   const std::string key = kept ? decision_key(programs, options, target) : "";
   if (kept && !measuring.keeping.search_again) {
     auto known = kept->find(key);

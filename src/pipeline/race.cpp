@@ -13,6 +13,12 @@
 namespace emend {
 namespace {
 
+// Seconds of running one plan: what it may take at least, and usually takes with warming up.
+constexpr double kLeast = 0.1, kUsual = 0.4;
+// Others on the machine only make runs longer, so that the quiet ones count; a least time would
+// favour a thread that came late and found half the work done.
+constexpr double kQuiet = 0.2;
+
 // By turns, those that could be built in time; infinity for the others.
 std::vector<double> measured_seconds(std::span<const RacedPlan> plans,
                                      const std::function<CpuProgram(size_t plan)>& built,
@@ -24,22 +30,24 @@ std::vector<double> measured_seconds(std::span<const RacedPlan> plans,
   };
   std::vector<CpuProgram> programs;
   std::vector<size_t> ran;
-  double bytes = 0;
-  for (size_t i = 0; i < plans.size() && left() > 0; ++i) {
-    if (options.monitor.stop_requested() || bytes > options.bytes) break;
+  double bytes = 0, longest = 0;  // what building one took at most
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const double before = left(), running = kUsual * static_cast<double>(ran.size() + 1);
+    if (before < longest + running || options.monitor.stop_requested() || bytes > options.bytes)
+      break;
     programs.push_back(built(i));
     programs.back().load_weights();
     bytes += static_cast<double>(programs.back().weight_bytes());
+    longest = std::max(longest, before - left());
     ran.push_back(i);
   }
   std::vector<double> seconds(plans.size(), INFINITY);
   if (ran.size() < 2 || bytes > options.bytes) return seconds;
   std::vector<Contender> contenders;
   for (const CpuProgram& p : programs) contenders.push_back([&p, inputs] { p.run(inputs); });
-  constexpr double kLeast = 0.05;
   const double each = std::clamp(left() / static_cast<double>(ran.size()), kLeast, options.each);
   auto timings = measure(contenders, {.seconds = each, .monitor = options.monitor});
-  for (size_t k = 0; k < ran.size(); ++k) seconds[ran[k]] = timings[k].median_ms() / 1e3;
+  for (size_t k = 0; k < ran.size(); ++k) seconds[ran[k]] = timings[k].quantile_ms(kQuiet) / 1e3;
   return seconds;
 }
 

@@ -254,6 +254,7 @@ class Tuning {
       all += program.seconds[k];
     }
     std::map<std::pair<uint64_t, std::string>, int> asked;
+    std::map<uint64_t, double> first;  // the best estimate
     SelectOptions asking = options_.choose;
     asking.price = [&](const Offer& o) -> std::optional<double> {
       std::string key;

@@ -37,7 +37,11 @@ Graph merged_branches(int64_t channels) {
   NodeId scale = b.constant(drawn({channels, 1, 1, 1}, 3));
   NodeId padded = b.op("pad", {small}, Attrs({{"pads", Dims{0, 0, 1, 1, 0, 0, 1, 1}}}));
   NodeId w = b.op("add", {b.op("mul", {large, scale}), padded});
-  b.output("y", b.op("conv", {x, w}, Attrs({{"strides", Dims{1, 1}}, {"dilations", Dims{1, 1}}, {"pads", Dims{1, 1, 1, 1}}})));
+  b.output(
+      "y",
+      b.op(
+          "conv", {x, w},
+          Attrs({{"strides", Dims{1, 1}}, {"dilations", Dims{1, 1}}, {"pads", Dims{1, 1, 1, 1}}})));
   return std::move(b).build();
 }
 

@@ -66,7 +66,12 @@ std::shared_ptr<PriceList> price_list(const Globals& globals) {
 }  // namespace
 
 Measuring measuring(const HowOptions& how, const Globals& globals) {
-  const double seconds = how.budget.empty() ? usual_budget() : seconds_named(how.budget);
+  double seconds = 0;
+  try {
+    seconds = how.budget.empty() ? usual_budget() : seconds_named(how.budget);
+  } catch (const Error& e) {
+    throw UsageError{e.what()};
+  }
   const int level = how.level.value_or(OptimizeOptions().level);
   if (how.no_measure || seconds == 0 || level < 2) return {};
   return {.prices = price_list(globals),
