@@ -289,8 +289,9 @@ def main():
     kinds = ["zoo", "named", *networks.KINDS, *networks.NAMED]
     parser.add_argument("--kind", nargs="+", choices=kinds, metavar="KIND", help="these alone; also zoo and named")
     parser.add_argument("--no-zoo", action="store_true", help="drawn and named networks alone")
-    parser.add_argument("--ways", choices=["all", "quick", "useless", "none"], default="all",
-                        help="quick: without those that search longer than the default; useless: rules of no use alone; none: the default alone")
+    parser.add_argument("--ways", choices=["all", "quick", "again", "useless", "none"], default="all",
+                        help="quick: without those that search longer than the default; again: the default once more, at the prices that it learned; "
+                        "useless: rules of no use alone; none: the default alone")
     parser.add_argument("--served", action="store_true", help="note in src/saturate/served.inc which rules the results rest on")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="write the models there and leave them")

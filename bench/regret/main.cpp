@@ -1,7 +1,7 @@
 // How much the search leaves on the table: each model by default, and searched in many other ways,
 // none of which a user may have to know: a family of rules left out, all that only grow, mutation,
 // ten and a hundred times the limits. One line of JSON for each model (bench/regret.py reads them).
-//   build/bench_regret [--ways all|quick|useless|none] MODEL.onnx ...
+//   build/bench_regret [--ways all|quick|again|useless|none] MODEL.onnx ...
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -48,6 +48,7 @@ std::vector<Rule> useless_rules(int count) {
 const std::vector<Way>& ways() {
   static const std::vector<Way> kWays = [] {
     std::vector<Way> all = {
+        {"at prices that are known", {}},
         {"without sum-of-convs", {"sum-of-convs*"}},
         {"without conv-adds", {"conv-adds-*"}},
         {"without conv-scales", {"conv-scales-*", "conv-neg-*"}},
@@ -133,8 +134,9 @@ Json measured(const std::string& path, const std::string& asked) {
   j["default"] = std::move(first);
   j["ways"] = Json::array();
   for (const Way& way : ways()) {
-    if (asked == "none" || (asked == "quick" && !way.quick) ||
-        (asked == "useless" && way.useless == 0))
+    if (asked == "none" ||
+        (asked == "again" && !(way.disable.empty() && way.quick && !way.useless)) ||
+        (asked == "quick" && !way.quick) || (asked == "useless" && way.useless == 0))
       continue;
     Json found = searched(cleaned, way, prices, before_s);
     Json& entry = j["ways"].push(Json::object());

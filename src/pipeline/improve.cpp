@@ -343,10 +343,15 @@ std::vector<Rule> mutants_of(PricedEGraph& problem, const TensorEGraph& egraph,
 // A cheaper program, by one e-graph.
 struct Pass {
   std::optional<Graph> better;
+  double seconds = 0;  // what it takes, or what the given one does
+  std::vector<std::string> trail;
   bool saturated = false;  // the e-graph held all that can be found from here
 };
-Pass pass_from(const Graph& g, const SearchPrices& prices, const ImproveOptions& options,
-               KnownMutants& mutants, ImproveReport& facts) {
+Pass pass_from(const Graph& g, double given_s, const SearchPrices& prices,
+               const ImproveOptions& options, KnownMutants& mutants, ImproveReport& facts) {
+  // What is dear in the program as it is decides what is far from it: no guesses there.
+  timed(facts.phases_ms, "price",
+        [&] { return nuclei_price(g, std::vector<bool>(g.size(), false), true, prices); });
   SaturateOptions how = options.saturate;
   if (!how.seconds_of)
     how.seconds_of = [&](const PricedNode& n) { return prices.quick(n).seconds; };
@@ -365,19 +370,17 @@ Pass pass_from(const Graph& g, const SearchPrices& prices, const ImproveOptions&
     timed(facts.phases_ms, "saturate", [&] { return saturation.run(kNear); });
     priced();
   }
-  Pass pass;
-  const double given_s = facts.after_s;
-  std::vector<std::string> trail;
+  Pass pass{.seconds = given_s};
   auto look = [&] {
     priced();
     WholePrograms programs(g, egraph, problem, given_s, prices, options, facts);
     programs.extract();
     programs.combine();
     auto best = programs.best();
-    if (!best || programs.best_seconds() >= facts.after_s) return;
-    facts.after_s = programs.best_seconds();
+    if (!best || programs.best_seconds() >= pass.seconds) return;
+    pass.seconds = programs.best_seconds();
     pass.better = problem.graph_of(egraph, *best);
-    trail = trail_of(egraph, problem, *best, saturation.report().rules);
+    pass.trail = trail_of(egraph, problem, *best, saturation.report().rules);
   };
   auto saturated = [&](StopReason stopped) { return stopped == StopReason::saturated; };
   bool all = saturated(timed(facts.phases_ms, "saturate", [&] { return saturation.run(); }));
@@ -388,9 +391,28 @@ Pass pass_from(const Graph& g, const SearchPrices& prices, const ImproveOptions&
     if (egraph.engine().change_count() != had) look();
   }
   pass.saturated = all;
-  std::ranges::move(trail, std::back_inserter(facts.trail));
   facts.saturated.add(saturation.report());
   return pass;
+}
+
+// Pass after pass, each from the best so far, while e-graphs are full.
+struct Descent {
+  Graph best;
+  double seconds = 0;
+  std::vector<std::string> trail;
+};
+Descent descent_from(const Graph& g, double given_s, const SearchPrices& prices,
+                     const ImproveOptions& options, KnownMutants& mutants, ImproveReport& facts) {
+  Descent d{.best = g, .seconds = given_s};
+  for (int i = 0; i < options.passes; ++i) {
+    Pass pass = pass_from(d.best, d.seconds, prices, options, mutants, facts);
+    if (!pass.better) break;
+    d.best = std::move(*pass.better);
+    d.seconds = pass.seconds;
+    std::ranges::move(pass.trail, std::back_inserter(d.trail));
+    if (pass.saturated || options.monitor.stop_requested()) break;
+  }
+  return d;
 }
 
 }  // namespace
@@ -400,22 +422,21 @@ Graph improve(const Graph& given, const ImproveOptions& options, ImproveReport* 
   const SearchPrices prices = options.prices ? *options.prices : back_end_prices(target_here());
   const Graph first = with_bodies(given, prices, options, facts);
   const double first_s = facts.after_s;
-  const std::vector<std::string> in_bodies = facts.trail;
-  Graph g = first;
   MutationManager own;
   ImproveOptions how = options;
   if (!how.mutate.manager) how.mutate.manager = &own;
   KnownMutants mutants;
-  for (int i = 0; i < options.passes; ++i) {
-    Pass pass = pass_from(g, prices, how, mutants, facts);
-    if (!pass.better) break;
-    g = std::move(*pass.better);
-    if (pass.saturated || options.monitor.stop_requested()) break;
+  Descent best = descent_from(first, first_s, prices, how, mutants, facts);
+  // Guesses became prices on the way: with what is known by now another way may be the better one.
+  if (best.seconds < first_s && !options.monitor.stop_requested()) {
+    Descent again = descent_from(first, first_s, prices, how, mutants, facts);
+    if (again.seconds < best.seconds) best = std::move(again);
   }
-  if (facts.after_s >= prices.worthwhile * first_s) {
-    g = first;
-    facts.after_s = first_s;
-    facts.trail = in_bodies;
+  Graph g = first;
+  if (best.seconds < prices.worthwhile * first_s) {
+    g = std::move(best.best);
+    facts.after_s = best.seconds;
+    std::ranges::move(best.trail, std::back_inserter(facts.trail));
   }
   if (report) *report = std::move(facts);
   return g;
