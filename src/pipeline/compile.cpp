@@ -356,6 +356,7 @@ CpuProgram compile(Graph g, const CompileFlowOptions& options, CompileReport* re
   };
   PlannedProgram p = planned(std::move(g), catalogue, target, options, build, facts);
   CpuProgram program = built(p.graph, p.plan, catalogue, target, options, facts);
+  facts.program = p.program;
   facts.groups = p.plan.partition.groups.size();
   facts.on_reference = fallbacks(p.graph, p.plan.partition);
   p = {};

@@ -25,6 +25,7 @@ struct CompileReport {
   size_t prices_measured = 0, prices_known = 0;
   size_t prices_left = 0;         // that could matter, when the budget was spent
   bool plan_recalled = false;     // decided at an earlier start
+  size_t program = 0;             // which of the equal ones runs: 0 is the graph, then the others
   std::vector<Ranking> rankings;  // of what was measured
   int kernels_checked = 0, kernels_known = 0;
   std::vector<PlanTime> plans;  // those that were raced, where prices are measured

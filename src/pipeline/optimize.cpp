@@ -179,6 +179,14 @@ Graph optimized(const Graph& g, const OptimizeOptions& options, OptimizeReport* 
     facts.kept_cleaned = !is_less_work(now, plain);
     if (facts.kept_cleaned) now = std::move(plain);
   }
+  if (options.fastest && !facts.kept_cleaned) {
+    cleaning.cleaned = facts.simplified.stop_reason == "fixed point";
+    const Graph both[] = {std::move(now), simplified(cleaned)};
+    const size_t fastest =
+        timed(facts.phases_ms, "measure", [&] { return options.fastest(both, facts); });
+    facts.kept_cleaned = fastest == 1;
+    now = both[fastest];
+  }
   return options.runtime ? faster_there(g, now, options, facts) : now;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ inline constexpr const char* kPasses[] = {
     "fold-constants", "common-subexpressions", "merge-constants", "search", "mutate", "correct",
     "generated"};
 
+struct OptimizeReport;
+
 struct OptimizeOptions {
   // 0: nothing; 1: simplify; 2: search, too; 3: and generate mutants that the table does not name
   int level = 2;
@@ -39,6 +42,9 @@ struct OptimizeOptions {
   std::optional<double> memory;  // weights of what runs, at most so many times those that came in
   // With it, what is measured there decides, and the result is the input where nothing is faster.
   std::shared_ptr<OtherRuntime> runtime;
+  // Of two equal programs the number of the faster one, by a clock where the result is to run: what
+  // the search found is handed over only where that says so.
+  std::function<size_t(std::span<const Graph>, OptimizeReport&)> fastest = nullptr;
   // The result is for any runtime: what the search found is kept for our own kernels (`keeping`),
   // and handed over only where it is less work for everyone's (less_work.h).
   bool for_everyone = false;

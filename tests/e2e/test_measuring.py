@@ -63,3 +63,17 @@ def test_with_time_enough_nothing_that_could_matter_is_left(emend, tmp_path, mod
 def test_what_is_no_time(emend, model, budget):
     assert emend.run("bench", model, f"--budget={budget}").returncode == 2
     assert emend.run("bench", model, EMEND_BUDGET=budget).returncode == 2
+
+
+def test_a_file_for_this_machine_has_what_a_clock_found_faster(emend, tmp_path, monkeypatch):
+    monkeypatch.setenv("EMEND_CACHE_DIR", str(tmp_path / "cache"))
+    emend("zoo", "nasrnn", tmp_path / "model.onnx", "--steps", 2)
+    command = ("optimize", tmp_path / "model.onnx", tmp_path / "better.onnx", "--target", "cpu", "--quiet", "--json", "-")
+    facts = json.loads(emend(*command, "--budget", "4s"))
+    if facts["cost_after"] < facts["cost_before"]:
+        assert facts["runtime"] == "emend"
+        assert 0 < facts["measured_after_ms"] <= facts["measured_before_ms"]
+    written = (tmp_path / "better.onnx").read_bytes()
+    assert json.loads(emend(*command, "--budget", "4s"))["prices_measured"] in (0, None)
+    assert (tmp_path / "better.onnx").read_bytes() == written
+    assert json.loads(emend(*command, "--no-measure"))["runtime"] is None

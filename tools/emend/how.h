@@ -28,6 +28,9 @@ void add_how_options(CLI::App& command, HowOptions& how);
 void add_measure_options(CLI::App& command, HowOptions& how);
 // What these say: below -O2 nothing is measured.
 Measuring measuring(const HowOptions& how, const Globals& globals);
+// Of equal programs the fastest on this machine, as the report says it, too.
+size_t fastest_here(std::span<const Graph> programs, const OptimizeOptions& how,
+                    const Measuring& by, OptimizeReport& report);
 // An optimized program and, where a clock is to decide, the one that it was made from, cleaned.
 struct ToRun {
   Graph graph;

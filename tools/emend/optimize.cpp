@@ -126,7 +126,7 @@ void print_table(const Sizes& before, const Sizes& after, const OptimizeReport& 
   if (report.simplified.fired.empty()) std::cout << "  none\n";
   if (report.improved) print_search(*report.improved);
   if (report.improved && report.improved->after_s < report.improved->before_s &&
-      report.kept_cleaned)
+      report.kept_cleaned && !report.elsewhere)
     std::cout
         << "what the search found pays with our own kernels and is kept for them: the file is "
            "written without it (--target cpu writes it)\n";
@@ -297,6 +297,12 @@ int run(const Options& o, const Globals& globals) {
   how.for_everyone = o.target == "any";
   if (o.target == "onnxruntime" || o.target == "openvino")
     how.runtime = runtime_of(o, source.import(import).info, globals, how.monitor);
+  const Measuring by = o.target == "cpu" ? measuring(o.how, globals) : Measuring();
+  if (by.prices) {
+    how.fastest = [&](std::span<const Graph> programs, OptimizeReport& report) {
+      return fastest_here(programs, how, by, report);
+    };
+  }
   OptimizedFile result = optimize_file(source, import, how, {.target_opset = o.target_opset});
   auto& [model, better, report, exported, level, as_given, notes, fixed] = result;
   bool wrong = report.checked.kind == Checked::Kind::failed;
@@ -347,6 +353,7 @@ Verb optimize_verb(CLI::App& app, const Globals& globals) {
   c->add_option("IN", o->in, "the model")->required();
   c->add_option("OUT", o->out, "where to write the result")->check(a_file_name());
   add_how_options(*c, o->how);
+  add_measure_options(*c, o->how);
   c->add_option("--target", o->target,
                 "for whom the file is written: any runtime (cleaned, and what is less work for "
                 "everyone), cpu (what pays with our own kernels), or onnxruntime or openvino, "
