@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/partition.h"
@@ -36,6 +37,9 @@ struct FuseOptions {
   std::shared_ptr<KnownIslands> known = nullptr;
 };
 Partition fuse(const Graph& g, const FuseOptions& options = {});
+
+// Why only the reference can compute the node; empty if a kernel can.
+std::string host_reason(const Graph& g, NodeId n);
 
 // Seconds of one run by the price list that fusion minimises (decision 0011): per group a launch,
 // the bytes it reads and writes, and the operations it executes, repeated ones included. Host

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "fuse/fuse.h"
 #include "fuse/price.h"
 #include "kernels/group.h"
 #include "kernels/nest.h"
@@ -40,15 +41,14 @@ Role role_of(const Graph& g, NodeId n, const Meaning& m) {
   return reads_once(g, n, m) ? Role::reduction : Role::window;
 }
 
-// Why only the reference can compute the node; empty if a kernel can.
+}  // namespace
+
 std::string host_reason(const Graph& g, NodeId n) {
   std::string reason = not_nestable(g, n);
   if (!reason.empty()) return reason;
   auto nest = nest_of(outlined(g, {{n}, {n}, false, ""}).graph);
   return nest ? "" : nest.error();
 }
-
-}  // namespace
 
 Role role_of(const Graph& g, NodeId n) {
   return role_of(g, n, node_meaning(g, n));

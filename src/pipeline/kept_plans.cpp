@@ -44,8 +44,7 @@ std::optional<KeptPlan> KeptPlans::find(const std::string& key) const {
   for (const Json& g : *groups) {
     plan.partition.groups.push_back({.nodes = nodes_of(g.at("nodes")),
                                      .stores = nodes_of(g.at("stores")),
-                                     .host = is_true(g.at("host")),
-                                     .reason = text_in(g.at("reason"))});
+                                     .host = is_true(g.at("host"))});
     plan.choices.push_back(text_in(g.at("choice")));
     plan.prices_s.push_back(g.at("price_s").number_or(0));
   }
@@ -65,7 +64,6 @@ void KeptPlans::keep(const std::string& key, const KeptPlan& plan) const {
     g["nodes"] = json_of(group.nodes);
     g["stores"] = json_of(group.stores);
     g["host"] = group.host;
-    g["reason"] = group.reason;
     g["choice"] = plan.choices[k];
     g["price_s"] = plan.prices_s[k];
   }

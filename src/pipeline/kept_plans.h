@@ -1,6 +1,7 @@
 // What was decided about plans by a clock, kept between starts: which of equal programs runs, cut
 // how, and by which kernels. One small file each, under a key of the programs, of how they are
-// compiled, of the machine and of the very build of Emend.
+// compiled, of the machine and of the very build of Emend. No string of a model is in it: why a
+// group is the host's is found out again.
 #pragma once
 
 #include <optional>
@@ -26,6 +27,7 @@ class KeptPlans {
   explicit KeptPlans(const std::filesystem::path& folder) : files_(folder, "plan-", 256) {}
   std::optional<KeptPlan> find(const std::string& key) const;
   void keep(const std::string& key, const KeptPlan& plan) const;
+  const KeptFiles& files() const { return files_; }
 
  private:
   KeptFiles files_;

@@ -101,8 +101,13 @@ class Planning {
     PlannedProgram p = prepared;
     p.ahead = kept.ahead;
     p.graph = with_computed(p.graph, p.ahead);
-    auto plan = chosen_before(p.graph, kept.partition, kept.choices, kept.prices_s, catalogue_,
-                              target_, choosing(kept.partition));
+    Partition partition = kept.partition;
+    for (NodeGroup& group : partition.groups) {
+      if (group.host) group.reason = host_reason(p.graph, group.nodes.at(0));
+    }
+    const SelectOptions choose = choosing(partition);
+    auto plan = chosen_before(p.graph, std::move(partition), kept.choices, kept.prices_s,
+                              catalogue_, target_, choose);
     if (!plan) return std::nullopt;
     p.plan = std::move(*plan);
     return p;

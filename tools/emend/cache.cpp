@@ -10,6 +10,7 @@
 #include "pipeline/compile.h"
 #include "pipeline/kept_checks.h"
 #include "pipeline/kept_mutants.h"
+#include "pipeline/kept_plans.h"
 #include "pipeline/kept_searches.h"
 #include "run/kernel_cache.h"
 #include "verb.h"
@@ -83,6 +84,7 @@ int stats(const Globals& globals) {
         "not used: the folder must be its owner's alone (chmod 700 " + folder.string() + ")";
   rows.push_back({"searches", KeptSearches(default_search_folder()).files().use()});
   rows.push_back({"checks", kept_checks(default_search_folder()).use()});
+  rows.push_back({"plans", KeptPlans(default_search_folder()).files().use()});
   rows.push_back({"mutants", KeptMutants(default_search_folder()).use()});
   rows.push_back(price_row());
   if (globals.json != "-") std::cout << "in " << cache_folder().string() << '\n';
@@ -108,6 +110,7 @@ int clear(const Globals& globals) {
   std::vector<Row> rows = rows_of(clear_kernel_cache(kernel_folder()));
   rows.push_back({"searches", KeptSearches(default_search_folder()).files().clear()});
   rows.push_back({"checks", kept_checks(default_search_folder()).clear()});
+  rows.push_back({"plans", KeptPlans(default_search_folder()).files().clear()});
   rows.push_back({"mutants", KeptMutants(default_search_folder()).clear()});
   rows.push_back(price_row());
   if (rows.back().use.count) PriceList(default_price_list()).clear();
