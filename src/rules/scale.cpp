@@ -18,19 +18,34 @@ Scale scale_of_bits(const Tensor& t, int fraction, int exponents) {
   const Bits sign = static_cast<Bits>(Bits{1} << (fraction + exponents));
   const Bits first = static_cast<Bits>(Bits{1} << fraction);
   const Bits infinite = static_cast<Bits>(((Bits{1} << exponents) - 1) << fraction);
-  Bits least = infinite, most = 0, negative = 0;
-  bool zeros = false;
-  for (int64_t i = 0; i < t.count(); ++i) {
+  // Lanes side by side, for weights are many and all of them are looked at.
+  constexpr size_t kLanes = 16;
+  Bits low[kLanes], high[kLanes] = {}, negative[kLanes] = {}, zero[kLanes] = {};
+  std::fill_n(low, kLanes, infinite);
+  auto look = [&](const std::byte* at, size_t lane) {
     Bits b;
-    std::memcpy(&b, t.data() + static_cast<size_t>(i) * sizeof b, sizeof b);
+    std::memcpy(&b, at + lane * sizeof b, sizeof b);
     const Bits size = static_cast<Bits>(b & ~sign);
     const bool normal = size >= first && size < infinite;
-    least = normal && size < least ? size : least;
-    most = normal && size > most ? size : most;
-    negative = static_cast<Bits>(negative | b);
-    zeros |= size == 0;
+    const Bits l = normal ? size : infinite, h = normal ? size : Bits{0};
+    low[lane] = l < low[lane] ? l : low[lane];
+    high[lane] = h > high[lane] ? h : high[lane];
+    negative[lane] = static_cast<Bits>(negative[lane] | b);
+    zero[lane] = static_cast<Bits>(zero[lane] | Bits{size == 0});
+  };
+  const auto n = static_cast<size_t>(t.count());
+  const std::byte* data = t.data();
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) look(data + i * sizeof(Bits), lane);
   }
-  Scale s{.zeros = zeros, .negatives = (negative & sign) != 0};
+  for (size_t lane = 0; i + lane < n; ++lane) look(data + i * sizeof(Bits), lane);
+  const Bits least = *std::min_element(low, low + kLanes);
+  const Bits most = *std::max_element(high, high + kLanes);
+  const bool zeros = std::any_of(zero, zero + kLanes, [](Bits b) { return b != 0; });
+  const bool negatives =
+      std::any_of(negative, negative + kLanes, [&](Bits b) { return (b & sign) != 0; });
+  Scale s{.zeros = zeros, .negatives = negatives};
   if (most == 0) return s;
   auto exponent = [&](Bits b) {
     std::byte stored[sizeof b];
