@@ -155,12 +155,13 @@ double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs
   EMEND_ASSERT(options.runs > 0);
   const auto& steps = program.program().steps;
   std::vector<double> times;
+  CpuProgram::Room room;
   double spent = 0;
   for (int r = 0; r < options.runs && (r < 3 || spent < options.seconds); ++r) {
     auto start = std::chrono::steady_clock::now();
     surroundings.restore(inputs);
     // Changes of layout around the kernel are priced by themselves.
-    std::vector<double> seconds = program.step_seconds(inputs, 1);
+    std::vector<double> seconds = program.step_seconds(inputs, 1, &room);
     double own = 0;
     for (size_t s = 0; s < steps.size(); ++s) own += steps[s].converts ? 0 : seconds[s];
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

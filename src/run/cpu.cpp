@@ -399,7 +399,7 @@ struct CpuProgram::Impl {
   }
 
   void run_into(std::span<const std::span<const std::byte>> inputs,
-                std::span<const std::span<std::byte>> outputs) {
+                std::span<const std::span<std::byte>> outputs, const Watch& watch) {
     check_count("inputs", program.inputs.size(), inputs.size());
     check_count("outputs", program.outputs.size(), outputs.size());
     auto instance = take();
@@ -416,7 +416,7 @@ struct CpuProgram::Impl {
     for (size_t k = 0; k < inputs.size(); ++k) place("input ", k, program.inputs[k], inputs[k]);
     for (size_t k = 0; k < outputs.size(); ++k) place("output ", k, program.outputs[k], outputs[k]);
     bind(*instance);
-    execute(*instance, {});
+    execute(*instance, watch);
     idle.give(std::move(instance));
   }
 
@@ -439,7 +439,7 @@ std::vector<Value> CpuProgram::run(std::span<const Value> inputs) const {
 
 void CpuProgram::run_into(std::span<const std::span<const std::byte>> inputs,
                           std::span<const std::span<std::byte>> outputs) const {
-  impl_->run_into(inputs, outputs);
+  impl_->run_into(inputs, outputs, {});
 }
 
 bool CpuProgram::is_plain() const {
@@ -477,12 +477,27 @@ size_t CpuProgram::code_bytes() const {
 }
 
 // Not the least: a thread that leaves one meeting late finds the next step half done by the others.
-std::vector<double> CpuProgram::step_seconds(std::span<const Value> inputs, int runs) const {
+std::vector<double> CpuProgram::step_seconds(std::span<const Value> inputs, int runs,
+                                             Room* room) const {
   EMEND_ASSERT(runs > 0);
   std::vector<double> all(program().steps.size()), seconds(all.size());
   std::vector<std::vector<double>> of_step(all.size());
+  Room own;
+  if (!room) room = &own;
+  std::vector<std::span<const std::byte>> from;
+  std::vector<std::span<std::byte>> to;
+  if (is_plain()) {
+    if (room->empty()) {
+      for (BufferId b : program().outputs) room->emplace_back(program().buffers[b].bytes);
+    }
+    for (const Value& v : inputs) from.push_back(v.tensor.bytes());
+    to.assign(room->begin(), room->end());
+  }
   for (int r = 0; r < runs; ++r) {
-    impl_->run(inputs, {.seconds = &all});
+    if (is_plain())
+      impl_->run_into(from, to, {.seconds = &all});
+    else
+      impl_->run(inputs, {.seconds = &all});
     for (size_t s = 0; s < all.size(); ++s) of_step[s].push_back(all[s]);
   }
   for (size_t s = 0; s < all.size(); ++s) seconds[s] = quantile(std::move(of_step[s]), 0.25);

@@ -317,7 +317,8 @@ Json served_steps(const BenchEntry& e, int runs) {
   if (!e.program) return list;
   const Program& p = e.program->program();
   std::vector<std::vector<double>> seconds;
-  for (int r = 0; r < runs; ++r) seconds.push_back(e.program->step_seconds(e.inputs, 1));
+  CpuProgram::Room room;
+  for (int r = 0; r < runs; ++r) seconds.push_back(e.program->step_seconds(e.inputs, 1, &room));
   auto share_any = [](const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
     return std::ranges::find_first_of(a, b) != a.end();
   };

@@ -10,23 +10,25 @@ namespace emend {
 namespace {
 
 // Functions of printed scalar bodies, for integers and in vectorisable form for floats; the bounds
-// on the error of the latter stand in tests/unit/c_code_test.cpp.
+// on the error of the latter stand in tests/unit/c_code_test.cpp. Those that stand in loops over
+// lanes are inlined whatever the length of the kernel: a call is one lane at a time.
 constexpr const char* kPrelude = R"(
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#define EM_INLINE static inline __attribute__((always_inline))
 typedef union { float f; int32_t i; } em_bits;
-static inline float em_bf16_load(uint16_t h) { em_bits b; b.i = (int32_t)((uint32_t)h << 16); return b.f; }
-static inline uint16_t em_bf16_store(float x) {
+EM_INLINE float em_bf16_load(uint16_t h) { em_bits b; b.i = (int32_t)((uint32_t)h << 16); return b.f; }
+EM_INLINE uint16_t em_bf16_store(float x) {
   em_bits b; b.f = x;
   uint32_t u = (uint32_t)b.i;
   return x != x ? (uint16_t)((u >> 16) | 64) : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 /* To integers: towards zero; what does not fit gives an end of the range, not a number 0. */
-static inline int64_t em_to_i64(double x) {
+EM_INLINE int64_t em_to_i64(double x) {
   return x != x ? 0 : x >= 9223372036854775807.0 ? INT64_MAX : x <= -9223372036854775808.0 ? INT64_MIN : (int64_t)x;
 }
-static inline uint64_t em_to_u64(double x) {
+EM_INLINE uint64_t em_to_u64(double x) {
   return x != x || x <= 0 ? 0 : x >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)x;
 }
 /* The least whole number that is not below a / b, b > 0. */
@@ -56,8 +58,8 @@ EM_REAL(sqrt) EM_REAL(exp) EM_REAL(log) EM_REAL(log1p) EM_REAL(sin) EM_REAL(cos)
 EM_REAL(asin) EM_REAL(acos) EM_REAL(atan) EM_REAL(sinh) EM_REAL(cosh) EM_REAL(tanh)
 EM_REAL(asinh) EM_REAL(acosh) EM_REAL(atanh) EM_REAL(erf)
 #define EM_ORDER(T, S)                                                    \
-  static inline T em_max##S(T a, T b) { return a > b || a != a ? a : b; } \
-  static inline T em_min##S(T a, T b) { return a < b || a != a ? a : b; }
+  EM_INLINE T em_max##S(T a, T b) { return a > b || a != a ? a : b; } \
+  EM_INLINE T em_min##S(T a, T b) { return a < b || a != a ? a : b; }
 EM_ORDER(float, f)
 EM_ORDER(double, )
 EM_ORDER(int64_t, _i)
@@ -73,7 +75,7 @@ EM_ORDER(uint64_t, _u)
 /* e^x = 2^n e^r, |r| <= ln 2 / 2: e^r by a polynomial of degree 7. n is rounded by adding a number whose last bit is 1;
    the sum's low bits are n. */
 #define EM_ROUND 12582912.f
-static inline float em_exp_parts(float x, em_bits* n) {
+EM_INLINE float em_exp_parts(float x, em_bits* n) {
   n->f = fmaf(x, 1.44269504088896341f, EM_ROUND);
   float whole = n->f - EM_ROUND;
   float r = fmaf(whole, -0.693145751953125f, x);
@@ -86,7 +88,7 @@ static inline float em_exp_parts(float x, em_bits* n) {
   p = fmaf(p, r, 5.000000013e-01f);
   return fmaf(p * r, r, r) + 1.f;
 }
-static inline float em_expf(float x) {
+EM_INLINE float em_expf(float x) {
   em_bits n, a, b;
   float p = em_exp_parts(x, &n);
   /* two steps, so that denormal results come out right */
@@ -98,14 +100,14 @@ static inline float em_expf(float x) {
   return x < -104.f ? 0.f : e;
 }
 /* e^x for |x| < 87. */
-static inline float em_exp_mid(float x) {
+EM_INLINE float em_exp_mid(float x) {
   em_bits n, e;
   e.f = em_exp_parts(x, &n);
   e.i += n.i << 23;
   return e.f;
 }
 /* tanh by e^2x away from 0 and an odd polynomial near it. */
-static inline float em_tanhf(float x) {
+EM_INLINE float em_tanhf(float x) {
   float a = fabsf(x);
   float e = em_exp_mid(-2.f * (a > 20.f ? 20.f : a));
   float far = (1.f - e) / (1.f + e);
@@ -119,7 +121,7 @@ static inline float em_tanhf(float x) {
   return copysignf(a < 0.625f ? near : far, x);
 }
 /* log x for x > 0 by mantissa and exponent, a polynomial of degree 8 on [sqrt 1/2, sqrt 2]. */
-static inline float em_logf(float x) {
+EM_INLINE float em_logf(float x) {
   float scaled = x < 1.17549435e-38f ? x * 8388608.f : x;
   float shift = x < 1.17549435e-38f ? -23.f : 0.f;
   em_bits b;
@@ -149,7 +151,7 @@ static inline float em_logf(float x) {
   return x < 0.f || x != x ? NAN : r;
 }
 /* erf: an odd polynomial below 0.92, beyond it 1 - e^(x p(x)) with p fitted to log(erfc x) / x. */
-static inline float em_erff(float x) {
+EM_INLINE float em_erff(float x) {
   float a = fabsf(x);
   float s = a * a;
   float q = 8.357102213e-05f;
