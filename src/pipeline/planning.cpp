@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <set>
+#include <numeric>
 
 #include "base/text.h"
 #include "base/timed.h"
@@ -23,8 +23,9 @@
 namespace emend {
 namespace {
 
-// Of the budget for single kernels; what is left is for whole programs.
-constexpr double kShareOfKernels = 0.6;
+// Of the budget to see where the time goes, and for single kernels; what is left is for whole
+// programs.
+constexpr double kShareOfLook = 0.1, kShareOfKernels = 0.6;
 // Of the machine's, that the weights of all who race may take.
 constexpr double kShareOfMemory = 0.25;
 // What is thought to take so many times the best is not raced: kernels alone were measured.
@@ -70,8 +71,8 @@ class Planning {
   PlannedProgram prepared(size_t program, const Graph& g) {
     PlannedProgram p{.program = program, .name = program == 0 ? "chosen" : "without search"};
     const double held = constant_bytes(g);
-    allowed_ = std::max(options_.memory.value_or(kUsualMemory) * held,
-                        options_.memory ? 0.0 : double{kSmallMemory});
+    allowed_ = std::max({allowed_, options_.memory.value_or(kUsualMemory) * held,
+                         options_.memory ? 0.0 : double{kSmallMemory}});
     AheadReport left;
     p.graph = timed(facts_.phases_ms, "decompose", [&] {
       return computed_ahead(decomposed(g), {.room = allowed_ - held}, &left);
@@ -190,14 +191,21 @@ class Measured {
   // What each group takes in the first program: what is slower than was thought is measured first.
   // To build that program would take its time in any case: the budget begins when it is there.
   std::vector<double> seconds_by_group(const PlannedProgram& p) {
-    std::vector<double> seconds(p.plan.choices.size(), 0);
+    std::vector<double> seconds = estimates(p);
     if (options_.measuring.seconds <= 0) return seconds;
     try {
-      constexpr int kRuns = 5;
+      constexpr int kRuns = 4;
       CpuProgram program = build_(p);
       start_ = std::chrono::steady_clock::now();
+      const auto inputs = random_inputs(p.graph, options_.seed);
+      std::vector<double> times = program.step_seconds(inputs, 1);
+      run_s_ = std::accumulate(times.begin(), times.end(), 0.0);
+      if (kRuns * run_s_ < kShareOfLook * options_.measuring.seconds) {
+        times = program.step_seconds(inputs, kRuns);
+        run_s_ = std::accumulate(times.begin(), times.end(), 0.0);
+      }
+      std::ranges::fill(seconds, 0);
       const auto& steps = program.program().steps;
-      auto times = program.step_seconds(random_inputs(p.graph, options_.seed), kRuns);
       for (size_t s = 0; s < steps.size(); ++s) {
         if (!steps[s].converts && steps[s].group < seconds.size())
           seconds[steps[s].group] += times[s];
@@ -207,6 +215,11 @@ class Measured {
     }
     return seconds;
   }
+  static std::vector<double> estimates(const PlannedProgram& p) {
+    std::vector<double> seconds;
+    for (const Candidate& c : p.plan.choices) seconds.push_back(c.estimate_s);
+    return seconds;
+  }
 
   // Kernels are chosen anew by what was measured, now or at an earlier start.
   void tune(std::vector<PlannedProgram>& programs) {
@@ -214,10 +227,9 @@ class Measured {
     try {
       std::vector<TunedProgram> asked;
       for (const PlannedProgram& p : programs)
-        asked.push_back({p.graph, p.plan.partition,
-                         &p == programs.data() ? timed(facts_.phases_ms, "measure",
-                                                       [&] { return seconds_by_group(p); })
-                                               : std::vector<double>()});
+        asked.push_back({p.graph, p.plan.partition, estimates(p)});
+      asked[0].seconds =
+          timed(facts_.phases_ms, "measure", [&] { return seconds_by_group(programs[0]); });
       const SelectOptions choose = planning_.choosing(programs[0].plan.partition);
       auto price = timed(facts_.phases_ms, "measure", [&] {
         return measured_prices(asked, planning_.catalogue_, planning_.target_,
@@ -292,6 +304,7 @@ class Measured {
       if (all.size() == 1 || cut_short()) return all[0];
       try {
         RaceOptions how{.seconds = left(),
+                        .run_s = run_s_,
                         .bytes = static_cast<double>(machine_memory()) * kShareOfMemory,
                         .threads = planning_.target_.threads,
                         .machine = machine_,
@@ -316,6 +329,7 @@ class Measured {
   CompileReport& facts_;
   const BuildPlanned& build_;
   const uint64_t machine_;
+  double run_s_ = 0;  // of the program by estimates, once
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

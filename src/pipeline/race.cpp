@@ -15,6 +15,7 @@ namespace {
 
 // Seconds of running one plan: what it may take at least, and usually takes with warming up.
 constexpr double kLeast = 0.1, kUsual = 0.4;
+constexpr int kRuns = 6;  // of each at least, those that warm up among them
 // Others on the machine only make runs longer, so that the quiet ones count; a least time would
 // favour a thread that came late and found half the work done.
 constexpr double kQuiet = 0.2;
@@ -32,7 +33,9 @@ std::vector<double> measured_seconds(std::span<const RacedPlan> plans,
   std::vector<size_t> ran;
   double bytes = 0, longest = 0;  // what building one took at most
   for (size_t i = 0; i < plans.size(); ++i) {
-    const double before = left(), running = kUsual * static_cast<double>(ran.size() + 1);
+    const double before = left();
+    const double running =
+        std::max(kUsual, kRuns * options.run_s) * static_cast<double>(ran.size() + 1);
     if (before < longest + running || options.monitor.stop_requested() || bytes > options.bytes)
       break;
     programs.push_back(built(i));

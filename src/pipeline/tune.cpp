@@ -201,13 +201,10 @@ class Tuning {
 
   // Some texts are compiled together, then timed one after the other alone on the machine.
   void measure() {
-    const auto start = std::chrono::steady_clock::now();
     const size_t batch = 4 * static_cast<size_t>(std::max(1, keys_.target.threads));
     std::ranges::stable_sort(wanted_, std::greater<>(), &Missing::urgency);
     size_t next = 0;
-    while (next < wanted_.size() && !options_.monitor.stop_requested()) {
-      std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-      if (spent.count() >= options_.budget_s) break;
+    while (next < wanted_.size() && !is_over()) {
       std::vector<Missing*> some;
       for (; next < wanted_.size() && some.size() < batch; ++next) {
         if (is_hopeful(wanted_[next])) some.push_back(&wanted_[next]);
@@ -280,6 +277,11 @@ class Tuning {
     select(g, program.partition, keys_.catalogue, keys_.target, asking);
   }
 
+  bool is_over() const {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    return options_.monitor.stop_requested() || spent.count() >= options_.budget_s;
+  }
+
   // Estimates are too low more often than too high.
   bool is_hopeful(const Missing& m) const {
     auto it = best_.find(m.place);
@@ -308,12 +310,14 @@ class Tuning {
     } catch (const KernelsRefused&) {
       // What is measured below tells which.
     }
-    for (size_t i = 0; i < trials.size() && !options_.monitor.stop_requested(); ++i) {
+    size_t i = 0;
+    for (; i < trials.size() && (i == 0 || !is_over()); ++i) {
       options_.monitor.tell({.phase = "measure",
                              .done = static_cast<int64_t>(done - trials.size() + i),
                              .of = static_cast<int64_t>(wanted_.size())});
       measure(*trials[i].first, std::move(programs[i]), trials[i].second.inputs);
     }
+    facts_.left += trials.size() - i;
   }
 
   void measure(const Missing& m, Program program, const std::vector<Value>& inputs) {
@@ -357,6 +361,7 @@ class Tuning {
   std::map<std::string, double> known_;
   std::map<uint64_t, double> best_;  // by place
   TuneReport facts_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -21,8 +21,7 @@ struct TuneOptions {
   bool all = false;       // also what can hardly change the time of the program
 };
 
-// A program whose kernels are asked about, and what is known of its groups: seconds of one run, 0
-// where only the estimate is.
+// A program whose kernels are asked about, and what its groups take in one run.
 struct TunedProgram {
   const Graph& graph;
   const Partition& partition;
