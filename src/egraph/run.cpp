@@ -31,6 +31,8 @@ std::string_view to_text(StopReason r) {
       return "iterations";
     case StopReason::nodes:
       return "nodes";
+    case StopReason::matches:
+      return "matches";
     case StopReason::bytes:
       return "bytes";
     case StopReason::seconds:

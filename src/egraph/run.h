@@ -50,7 +50,15 @@ struct RunnerOptions {
   Monitor monitor;
 };
 
-enum class StopReason : uint8_t { saturated, iterations, nodes, bytes, seconds, interrupted };
+enum class StopReason : uint8_t {
+  saturated,
+  iterations,
+  nodes,
+  matches,  // of a rule that has too many
+  bytes,
+  seconds,
+  interrupted
+};
 std::string_view to_text(StopReason r);
 
 struct RuleReport {

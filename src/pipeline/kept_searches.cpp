@@ -86,6 +86,7 @@ Json json_of(const ImproveReport& r) {
     entry["seconds"] = f.seconds;
     entry["waiting"] = f.waiting;
     entry["nearest"] = f.nearest;
+    entry["too_many"] = f.too_many;
   }
   j["mutants"] = json_of(r.mutated);
   j["before_s"] = r.before_s;
@@ -148,7 +149,8 @@ ImproveReport report_of(const Json& j) {
                                  .times = size_in(f, "times"),
                                  .seconds = f.at("seconds").number_or(0),
                                  .waiting = size_in(f, "waiting"),
-                                 .nearest = static_cast<uint32_t>(size_in(f, "nearest"))});
+                                 .nearest = static_cast<uint32_t>(size_in(f, "nearest")),
+                                 .too_many = f.at("too_many") == Json(true)});
   }
   r.mutated = mutants_of(j.at("mutants"));
   for (const Json& s : list_in(j, "priced_s")) r.priced_s.push_back(s.number_or(0));

@@ -141,6 +141,24 @@ bool is_looked_up(const Graph& g, NodeId n) {
   return read && std::ranges::find(g.outputs, n, &GraphOutput::node) == g.outputs.end();
 }
 
+// Do the elements of a narrower weight only become wider numbers?
+bool is_widened(const Graph& part) {
+  const Type& result = part.type(part.outputs[0].node);
+  bool narrower = false;
+  for (size_t i = 0; i < part.size(); ++i) {
+    NodeId n{i};
+    if (part.is_constant(n)) {
+      const Type& t = part.type(n);
+      narrower |=
+          count(t.shape) == count(result.shape) && info(t.dtype).bits < info(result.dtype).bits;
+    } else if (Kind kind = op_def(part.nodes[n]).kind;
+               kind != Kind::elementwise && kind != Kind::movement) {
+      return false;
+    }
+  }
+  return narrower;
+}
+
 }  // namespace
 
 Graph computed_ahead(const Graph& g, const AheadOptions& options, AheadReport* report) {
@@ -153,7 +171,7 @@ Graph computed_ahead(const Graph& g, const AheadOptions& options, AheadReport* r
     if (!g.is_constant(core)) {
       const Graph part = part_for(g, core);
       growth = std::max(0.0, bytes_of(g.type(core)) - constant_bytes(part));
-      if (growth > 0 && is_looked_up(g, core)) continue;
+      if (growth > 0 && (is_looked_up(g, core) || is_widened(part))) continue;
       if (growth > room) {
         if (report) {
           report->left.push_back(core);

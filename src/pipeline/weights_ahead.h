@@ -1,6 +1,7 @@
 // What depends on weights alone is computed once, before a program runs, and not in every run.
 // Weights that are only laid out otherwise stay as they are: kernels read them through the moves,
-// or store them as they want them, and need not hold them in yet another order.
+// or store them as they want them, and need not hold them in yet another order. So do those that
+// only become wider numbers, element by element (quantized ones): kernels read fewer bytes.
 #pragma once
 
 #include <span>

@@ -255,7 +255,8 @@ class Saturation::Loop {
         return engine.full() == Full::bytes ? StopReason::bytes : StopReason::nodes;
       g_.fold();
       ++round_;
-      if (!level && engine.change_count() == before && !wake()) return StopReason::saturated;
+      if (!level && engine.change_count() == before && !wake())
+        return given_up_ ? StopReason::matches : StopReason::saturated;
     }
   }
   // The rules that waited have their turn from now on.
@@ -282,6 +283,9 @@ class Saturation::Loop {
 
  private:
   static constexpr size_t kBatch = 200;
+  // A rule that matches at more places at a time than its bans allow, 64,000 by default, is given
+  // up: they would take gigabytes, and what is near is seldom among them.
+  static constexpr size_t kMostBans = 6, kForever = SIZE_MAX;
 
   // A rule, met in one way. Its number is the rule's in firings.
   struct Rewrite {
@@ -331,16 +335,20 @@ class Saturation::Loop {
     if (rewrite.banned_until > round_) return;
     const Stopwatch watch;
     const bool groups = rewrite.rule.merges_group();
-    const size_t most = options_.back_off.on && rewrite.times_banned < 40
-                            ? options_.back_off.matches << rewrite.times_banned
-                            : SIZE_MAX;
+    auto& f = fired_[rewrite.rule.name];
+    f.rule = rewrite.rule.name;
+    if (!options_.back_off.on) rewrite.times_banned = kMostBans;
+    const size_t most = options_.back_off.matches << rewrite.times_banned;
     if (!search(g_.engine(), rewrite.plan, rewrite.since, rows_, most)) {
-      rewrite.banned_until = round_ + 1 + (options_.back_off.rounds << rewrite.times_banned++);
+      if (rewrite.times_banned == kMostBans) {
+        f.too_many = given_up_ = true;
+        rewrite.banned_until = kForever;
+      } else {
+        rewrite.banned_until = round_ + 1 + (options_.back_off.rounds << rewrite.times_banned++);
+      }
       return;
     }
     rewrite.since = g_.engine().time() + 1;
-    auto& f = fired_[rewrite.rule.name];
-    f.rule = rewrite.rule.name;
     f.matches += rows_.size();
     if (groups) {
       if (!rows_.empty()) to_merge_.insert(r);
@@ -418,13 +426,13 @@ class Saturation::Loop {
 
   // Nothing is left to do but what is banned: those whose ban ends first go on at once.
   bool wake() {
-    size_t first = SIZE_MAX;
+    size_t first = kForever;
     for (const auto& r : rewrites_) {
       if (r->banned_until > round_) first = std::min(first, r->banned_until);
     }
-    if (first == SIZE_MAX) return false;
+    if (first == kForever) return false;
     for (const auto& r : rewrites_) {
-      if (r->banned_until > round_) r->banned_until -= first - round_;
+      if (r->banned_until > round_ && r->banned_until < kForever) r->banned_until -= first - round_;
     }
     return true;
   }
@@ -437,6 +445,7 @@ class Saturation::Loop {
   std::vector<const Rule*> rules_;
   std::vector<bool> waits_;                                      // by rule: it never served
   bool others_ = false;                                          // they have their turn
+  bool given_up_ = false;                                        // a rule that matches too often
   std::vector<std::vector<std::unique_ptr<FlatPattern>>> flat_;  // by rule; rewrites refer to them
   Vocabulary vocabulary_;
   AttrFilters filters_;
@@ -461,6 +470,7 @@ void SaturateReport::add(const SaturateReport& more) {
     it->nearest = it->waiting && f.waiting ? std::min(it->nearest, f.nearest)
                                            : std::max(it->nearest, f.nearest);
     it->waiting += f.waiting;
+    it->too_many |= f.too_many;
   }
   rounds += more.rounds;
   if (more.nodes >= nodes) {
@@ -505,7 +515,7 @@ StopReason Saturation::run(uint32_t most, size_t nodes) {
   report_.classes = egraph_->engine().class_count();
   report_.fired.clear();
   for (const auto& [name, f] : loop_->report()) {
-    if (f.matches > 0) report_.fired.push_back(f);
+    if (f.matches > 0 || f.too_many) report_.fired.push_back(f);
   }
   report_.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

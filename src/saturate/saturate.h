@@ -40,8 +40,9 @@ struct SaturateReport {
     std::string rule;
     size_t matches = 0, times = 0;  // found; those that changed something
     double seconds = 0;
-    size_t waiting = 0;    // found and not looked at before a limit was met
-    uint32_t nearest = 0;  // of those that wait, how many steps from the program
+    size_t waiting = 0;     // found and not looked at before a limit was met
+    uint32_t nearest = 0;   // of those that wait, how many steps from the program
+    bool too_many = false;  // places at a time, so that it was given up
   };
   std::vector<Fired> fired;  // rules that matched, by name
   size_t rounds = 0, nodes = 0, classes = 0;

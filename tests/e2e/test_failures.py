@@ -307,11 +307,11 @@ def test_a_damaged_price_list_is_put_aside(machine):
     assert machine.run(*bench).returncode == 0
     prices = machine.cache / "prices.db"
     prices.write_bytes(b"not a database at all" * 1000)
-    done = machine.run(*bench)
+    done = machine.run(*bench, "--search-again")  # else it takes what was decided
     [model] = json.loads(done.stdout)["models"]
     assert model["prices_measured"] > 0 and model["max_rel_err"] < 1e-5
     assert (machine.cache / "prices.db.damaged").exists()
-    [model] = json.loads(machine.run(*bench).stdout)["models"]
+    [model] = json.loads(machine.run(*bench, "--search-again").stdout)["models"]
     assert model["prices_measured"] == 0 and model["prices_known"] > 0
 
 
@@ -334,10 +334,10 @@ def test_two_processes_tune_at_once(machine):
         assert process.returncode == 0, said
         for model in json.loads(out)["models"]:
             assert model["max_rel_err"] < 1e-5 and model["faults"] == []
-            assert model["prices_measured"] + model["prices_known"] > 0
+            assert model["prices_measured"] + model["prices_known"] > 0 or model["plan_recalled"]
     with sqlite3.connect(machine.cache / "prices.db") as list:
         assert list.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    alone = subprocess.run(runs[0], env=machine.environment(), capture_output=True, text=True, check=True)
+    alone = subprocess.run([*runs[0], "--search-again"], env=machine.environment(), capture_output=True, text=True, check=True)
     for model in json.loads(alone.stdout)["models"]:
         assert model["prices_measured"] == 0 and model["prices_known"] > 0
     assert machine.leftovers() == []
@@ -345,7 +345,7 @@ def test_two_processes_tune_at_once(machine):
 
 def test_another_processor_under_an_old_cache(machine):
     """What the compiler says of the processor is part of every key: code and prices of one machine do not serve another."""
-    bench = ("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", "--quiet")
+    bench = ("bench", machine.model, "--budget", "60s", "--runs", 1, "--json", "-", "--quiet", "--search-again")
 
     def prices():
         [model] = json.loads(machine.run(*bench).stdout)["models"]
@@ -357,7 +357,8 @@ def test_another_processor_under_an_old_cache(machine):
     assert first > 0 and measured > 0 and known == 0
     machine.use(probe='cc "$@"; echo -march= another')
     assert machine.check()[1] == first  # all of it again
-    assert prices() == (measured, 0)
+    others, known = prices()
+    assert others > 0 and known == 0
     machine.use()
     assert machine.check()[1] == 0 and prices() == (0, measured)  # both are kept
 

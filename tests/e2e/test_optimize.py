@@ -47,7 +47,7 @@ def test_the_verb_may_be_left_out_with_options_in_front(emend, model, tmp_path):
     facts = json.loads((tmp_path / "facts.json").read_text())
     fixed = {"schema", "phases_ms", "cost_before", "cost_after", "measured_before_ms", "measured_after_ms", "fired", "enodes", "stop_reason", "verified"}
     assert fixed <= set(facts) and facts["schema"] == 1
-    assert list(facts["phases_ms"]) == ["import", "simplify", "back end", "saturate", "price", "extract", "mutate", "check", "export"]
+    assert list(facts["phases_ms"]) == ["import", "simplify", "back end", "price", "saturate", "extract", "mutate", "check", "export"]
     assert facts["level"] == 2 and facts["search_recalled"] is False
     emend("optimize", model, "--json", tmp_path / "cleaned.json", "-O1")
     facts = json.loads((tmp_path / "cleaned.json").read_text())

@@ -86,6 +86,16 @@ TEST(WeightsAhead, OfATableOnlyWhatIsLookedUpIsComputed) {
   EXPECT_EQ(computed_ahead(g), g);
 }
 
+TEST(WeightsAhead, BytesStayBytes) {
+  Graph g = parse_graph(R"(graph(x: f32[4,8]) {
+    %1 = cast[to=f32](constant i8[8,16]pool(0))
+    %2 = mul(sub(%1, constant f32[]{3}), constant f32[1,16]pool(1))
+    return matmul(x, %2)
+  })",
+                        {Tensor::zeros(DType::i8, {8, 16}), drawn({1, 16}, 1)});
+  EXPECT_EQ(computed_ahead(g), g);
+}
+
 // --- the clock ---
 
 // The plainest kernel beside one that does the same work thirty times and is thought to be faster.

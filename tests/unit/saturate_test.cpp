@@ -126,4 +126,23 @@ TEST(Saturate, NodeLimitEndsItWithoutLosingAnything) {
   EXPECT_EQ(egraph->engine().faults(), std::vector<std::string>());
 }
 
+// Every pair of 300 is a match: no search may hold that many.
+TEST(Saturate, ARuleThatMatchesAtTooManyPlacesIsGivenUp) {
+  std::string inputs, outputs;
+  for (int i = 0; i < 300; ++i) {
+    inputs += str(i ? ", " : "", "x", i, ": f32[2]");
+    outputs += str(i ? ", " : "", "relu(x", i, ")");
+  }
+  Graph g = parse_graph("graph(" + inputs + ") {\n  return " + outputs + "\n}\n");
+  SaturateOptions options;
+  options.rules = {rule("pairs", "(tuple (relu ?x) (relu ?y))", "(tuple (relu ?x) (relu ?y))"),
+                   rule("useless", "(relu ?x)", "(relu (relu ?x))")};
+  SaturateReport report;
+  saturate(g, options, &report);
+  auto pairs = std::ranges::find(report.fired, "pairs", &SaturateReport::Fired::rule);
+  ASSERT_NE(pairs, report.fired.end());
+  EXPECT_TRUE(pairs->too_many);
+  EXPECT_NE(report.stopped, StopReason::saturated);
+}
+
 }  // namespace emend

@@ -38,6 +38,10 @@ void print_held_back(const SaturateReport& r) {
     std::cout << "  " << f.rule << ", " << f.waiting << " places, the nearest " << f.nearest
               << " steps from the program\n";
   }
+  for (const auto& f : r.fired) {
+    if (f.too_many)
+      std::cout << "given up, since it matches at too many places: " << f.rule << '\n';
+  }
 }
 
 void print_trail(const ImproveReport& r) {
