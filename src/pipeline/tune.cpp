@@ -204,7 +204,8 @@ class Tuning {
     const size_t batch = 4 * static_cast<size_t>(std::max(1, keys_.target.threads));
     std::ranges::stable_sort(wanted_, std::greater<>(), &Missing::urgency);
     size_t next = 0;
-    while (next < wanted_.size() && !is_over()) {
+    bool first = options_.budget_s > 0;  // some are measured, however long it took to ask
+    for (; next < wanted_.size() && (first || !is_over()); first = false) {
       std::vector<Missing*> some;
       for (; next < wanted_.size() && some.size() < batch; ++next) {
         if (is_hopeful(wanted_[next])) some.push_back(&wanted_[next]);

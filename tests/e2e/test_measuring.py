@@ -70,7 +70,7 @@ def test_a_file_for_this_machine_has_what_a_clock_found_faster(emend, tmp_path, 
     emend("zoo", "nasrnn", tmp_path / "model.onnx", "--steps", 2)
     command = ("optimize", tmp_path / "model.onnx", tmp_path / "better.onnx", "--target", "cpu", "--quiet", "--json", "-")
     facts = json.loads(emend(*command, "--budget", "4s"))
-    if facts["cost_after"] < facts["cost_before"]:
+    if facts["runtime"] is not None:  # where something was found, and there was time for a race
         assert facts["runtime"] == "emend"
         assert 0 < facts["measured_after_ms"] <= facts["measured_before_ms"]
     written = (tmp_path / "better.onnx").read_bytes()

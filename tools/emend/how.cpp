@@ -88,6 +88,7 @@ size_t fastest_here(std::span<const Graph> programs, const OptimizeOptions& how,
   options.others.assign(programs.begin() + 1, programs.end());
   CompileReport facts;
   compile(programs[0], options, &facts);
+  if (facts.plans.empty()) return facts.program;  // nobody raced
   auto& here = report.elsewhere.emplace(RuntimeReport{
       .runtime = "emend", .measured = facts.prices_measured, .known = facts.prices_known});
   for (const PlanTime& p : facts.plans) {
