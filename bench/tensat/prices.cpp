@@ -1,6 +1,6 @@
 #include "prices.h"
 
-#include "pipeline/compile.h"
+#include "pipeline/planning.h"
 #include "pipeline/search_prices.h"
 #include "rules/match.h"
 
