@@ -40,7 +40,8 @@ std::optional<KeptPlan> KeptPlans::find(const std::string& key) const {
   const auto* raced = j->at("raced").as<Json::Array>();
   if (!groups || !raced) return std::nullopt;
   KeptPlan plan{.program = static_cast<size_t>(j->at("program").number_or(0)),
-                .ahead = nodes_of(j->at("ahead"))};
+                .ahead = nodes_of(j->at("ahead")),
+                .graph = text_in(j->at("graph"))};
   for (const Json& g : *groups) {
     plan.partition.groups.push_back({.nodes = nodes_of(g.at("nodes")),
                                      .stores = nodes_of(g.at("stores")),
@@ -57,6 +58,7 @@ void KeptPlans::keep(const std::string& key, const KeptPlan& plan) const {
   Json j = Json::object();
   j["program"] = plan.program;
   j["ahead"] = json_of(plan.ahead);
+  j["graph"] = plan.graph;
   j["groups"] = Json::array();
   for (size_t k = 0; k < plan.partition.groups.size(); ++k) {
     const NodeGroup& group = plan.partition.groups[k];

@@ -16,6 +16,7 @@ namespace emend {
 struct KeptPlan {
   size_t program = 0;         // which of the equal ones
   std::vector<NodeId> ahead;  // as PlannedProgram has them
+  std::string graph;          // a hash of what it was decided about, with these computed
   Partition partition;
   std::vector<std::string> choices;  // as select's text_of names them; of the host's groups empty
   std::vector<double> prices_s;      // of them

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "base/timed.h"
 #include "equiv/compare.h"
@@ -60,6 +61,11 @@ std::vector<NodeId> made_of_weights(const Graph& g, const Partition& p) {
   return stores;
 }
 
+// Graphs of one name have the same nodes, whatever their weights are.
+std::string name_of(const Graph& g) {
+  return str(hash_text(ConstantPool(g).text_of(g)));
+}
+
 // Everything that is decided from one start to the next about the same programs.
 class Planning {
  public:
@@ -102,6 +108,7 @@ class Planning {
     PlannedProgram p = prepared;
     p.ahead = kept.ahead;
     p.graph = with_computed(p.graph, p.ahead);
+    if (name_of(p.graph) != kept.graph) return std::nullopt;
     Partition partition = kept.partition;
     for (NodeGroup& group : partition.groups) {
       if (group.host) group.reason = host_reason(p.graph, group.nodes.at(0));
@@ -357,7 +364,7 @@ std::string decision_key(const std::vector<PlannedProgram>& programs, const Comp
 }
 
 KeptPlan kept_form(const PlannedProgram& p, const std::vector<PlanTime>& raced) {
-  KeptPlan kept{p.program, p.ahead, p.plan.partition, {}, {}, raced};
+  KeptPlan kept{p.program, p.ahead, name_of(p.graph), p.plan.partition, {}, {}, raced};
   for (size_t k = 0; k < p.plan.choices.size(); ++k) {
     const Candidate& c = p.plan.choices[k];
     kept.choices.push_back(p.plan.partition.groups[k].host ? "" : text_of(c));
