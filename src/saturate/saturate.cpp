@@ -255,7 +255,8 @@ class Saturation::Loop {
         return engine.full() == Full::bytes ? StopReason::bytes : StopReason::nodes;
       g_.fold();
       ++round_;
-      if (!level && engine.change_count() == before && !wake()) return StopReason::saturated;
+      if (!level && engine.change_count() == before && !wake())
+        return gave_up() ? StopReason::bytes : StopReason::saturated;
     }
   }
   // The rules that waited have their turn from now on.
@@ -282,6 +283,7 @@ class Saturation::Loop {
 
  private:
   static constexpr size_t kBatch = 200;
+  static constexpr size_t kNever = SIZE_MAX;  // a round
 
   // A rule, met in one way. Its number is the rule's in firings.
   struct Rewrite {
@@ -325,17 +327,28 @@ class Saturation::Loop {
     }
   }
 
+  // Matches of a rule of many operands, a Concat of 24 parts say, may be many times the e-graph:
+  // all ways to choose from what its classes hold. What does not fit into a share of the memory
+  // never will, since e-graphs grow.
+  size_t most_rows(const Rewrite& rewrite) const {
+    constexpr size_t kShare = 8;
+    const Query& query = rewrite.plan.query();
+    return options_.bytes / kShare / sizeof(ClassId) / (query.slots + query.atoms.size());
+  }
+
   // Matches that are new.
   void look(size_t r) {
     Rewrite& rewrite = *rewrites_[r];
     if (rewrite.banned_until > round_) return;
     const Stopwatch watch;
     const bool groups = rewrite.rule.merges_group();
+    const size_t fit = most_rows(rewrite);
     const size_t most = options_.back_off.on && rewrite.times_banned < 40
-                            ? options_.back_off.matches << rewrite.times_banned
-                            : SIZE_MAX;
+                            ? std::min(fit, options_.back_off.matches << rewrite.times_banned)
+                            : fit;
     if (!search(g_.engine(), rewrite.plan, rewrite.since, rows_, most)) {
-      rewrite.banned_until = round_ + 1 + (options_.back_off.rounds << rewrite.times_banned++);
+      rewrite.banned_until =
+          most == fit ? kNever : round_ + 1 + (options_.back_off.rounds << rewrite.times_banned++);
       return;
     }
     rewrite.since = g_.engine().time() + 1;
@@ -405,8 +418,11 @@ class Saturation::Loop {
   void merge_groups(uint32_t most) {
     for (size_t r : to_merge_) {
       Rewrite& rewrite = *rewrites_[r];
-      Rows rows = search(g_.engine(), rewrite.plan.query());
-      rewrite.application.groups(rows, mergers_, rewrite.done, [&](const Application::Merge& m) {
+      if (!search(g_.engine(), rewrite.plan, 0, rows_, most_rows(rewrite))) {
+        rewrite.banned_until = kNever;
+        continue;
+      }
+      rewrite.application.groups(rows_, mergers_, rewrite.done, [&](const Application::Merge& m) {
         if (level_of(after(rewrite.rule, m.matched, m.recipe.more_s)) > most) return false;
         noted(rewrite.rule, m.matched, m.recipe.more_s,
               [&] { return rewrite.application.fire(RuleId(r), m); });
@@ -418,15 +434,20 @@ class Saturation::Loop {
 
   // Nothing is left to do but what is banned: those whose ban ends first go on at once.
   bool wake() {
-    size_t first = SIZE_MAX;
+    size_t first = kNever;
     for (const auto& r : rewrites_) {
       if (r->banned_until > round_) first = std::min(first, r->banned_until);
     }
-    if (first == SIZE_MAX) return false;
+    if (first == kNever) return false;
     for (const auto& r : rewrites_) {
-      if (r->banned_until > round_) r->banned_until -= first - round_;
+      if (r->banned_until > round_ && r->banned_until != kNever) r->banned_until -= first - round_;
     }
     return true;
+  }
+
+  // Has a rule more matches than there is room for?
+  bool gave_up() const {
+    return std::ranges::any_of(rewrites_, [](const auto& r) { return r->banned_until == kNever; });
   }
 
   TensorEGraph& g_;

@@ -126,4 +126,26 @@ TEST(Saturate, NodeLimitEndsItWithoutLosingAnything) {
   EXPECT_EQ(egraph->engine().faults(), std::vector<std::string>());
 }
 
+// What a sum of seven is in any order and any brackets are few classes, and very many ways to
+// choose three levels of them.
+TEST(Saturate, ARuleWithMoreMatchesThanThereIsRoomForIsGivenUp) {
+  Graph g = parse_graph(
+      "graph(a: f32[4], b: f32[4], c: f32[4], d: f32[4], e: f32[4], f: f32[4], h: f32[4]) {\n"
+      "  return add(a, add(b, add(c, add(d, add(e, add(f, h))))))\n}\n");
+  SaturateOptions options;
+  options.rules = {*find_rule("add-associates"), *find_rule("add-commutes"),
+                   rule("deep", "(add (add (add ?a ?b) (add ?c ?d)) (add ?e ?f))",
+                        "(add (add (add ?a ?c) (add ?b ?d)) (add ?e ?f))")};
+  options.back_off = {.matches = 200, .rounds = 100};  // it is looked at when all the rest is there
+  options.bytes = size_t{1} << 20;
+  SaturateReport report;
+  auto egraph = saturate(g, options, &report);
+  EXPECT_EQ(report.stopped, StopReason::bytes);
+  EXPECT_EQ(egraph->vocabulary().at(op_named("add")), std::set<size_t>{2});
+  EXPECT_LT(egraph->engine().bytes(), options.bytes) << "there is room for the e-graph itself";
+  options.bytes <<= 10;
+  saturate(g, options, &report);
+  EXPECT_EQ(report.stopped, StopReason::saturated);
+}
+
 }  // namespace emend
