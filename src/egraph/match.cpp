@@ -72,17 +72,23 @@ struct Source {
   const TableIndex* index;  // none: the table itself
 };
 
+// Beyond these a join is given up.
+struct Most {
+  size_t words = SIZE_MAX;  // of what it finds
+  size_t looks = SIZE_MAX;  // at rows of tables
+};
+
 // One variant of a join over a part of the rows of its first atom.
 class Join {
  public:
   Join(const EGraph& g, const Query& q, const std::vector<Step>& steps,
-       const std::vector<Source>& sources, uint32_t since, size_t most_looks, Column<ClassId>& out)
+       const std::vector<Source>& sources, uint32_t since, Most limit, Column<ClassId>& out)
       : g_(g),
         query_(q),
         steps_(steps),
         sources_(sources),
         since_(since),
-        most_looks_(most_looks),
+        limit_(limit),
         out_(out) {
     found_.resize(q.slots + q.atoms.size(), 0);
     size_t most = 0;
@@ -90,7 +96,8 @@ class Join {
     keys_.resize(most);
   }
 
-  // Gives up beyond the looks that it may take; returns how many it took.
+  // Gives up beyond the looks that it may take and the words that it may find; returns how many
+  // looks it took.
   size_t run(size_t begin, size_t end) {
     go_through(0, sources_[0].table->row(begin), end - begin);
     return looks_;
@@ -99,7 +106,7 @@ class Join {
  private:
   // Goes on with each of these rows for the atom of step k that fits.
   void go_through(size_t k, const uint32_t* row, size_t count) {
-    if (looks_ > most_looks_) return;
+    if (looks_ > limit_.looks || out_.size() > limit_.words) return;
     looks_ += count;
     const Step& step = steps_[k];
     const size_t stride = sources_[k].table->stride;
@@ -153,8 +160,8 @@ class Join {
   const std::vector<Step>& steps_;
   const std::vector<Source>& sources_;
   const uint32_t since_;
-  const size_t most_looks_;
-  size_t looks_ = 0;  // at rows of tables
+  const Most limit_;
+  size_t looks_ = 0;
   Column<ClassId>& out_;
   std::vector<uint32_t> found_, keys_;  // slots, then the nodes of atoms
 };
@@ -165,9 +172,9 @@ struct Task {
   const std::vector<Source>* sources;
   size_t begin, end;
 
-  size_t run(const EGraph& g, const Query& q, uint32_t since, size_t most_looks,
+  size_t run(const EGraph& g, const Query& q, uint32_t since, Most most,
              Column<ClassId>& out) const {
-    return Join(g, q, *steps, *sources, since, most_looks, out).run(begin, end);
+    return Join(g, q, *steps, *sources, since, most, out).run(begin, end);
   }
 };
 constexpr size_t kTaskRows = 256;
@@ -248,12 +255,12 @@ bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t
     // With everything new, this variant finds the rest: the others want older rows of this atom.
     if (first == 0) break;
   }
-  const size_t limit = times(most, rows.width()), most_looks = times(most, kLooksPerRow);
+  const Most limit{times(most, rows.width()), times(most, kLooksPerRow)};
   if (tasks.size() < kFewTasks || thread_count() == 1) {
     size_t looks = 0;
     for (const Task& t : tasks) {
-      looks += t.run(g, q, since, most_looks, rows.words());
-      if (rows.words().size() > limit || looks > most_looks) return false;
+      looks += t.run(g, q, since, limit, rows.words());
+      if (rows.words().size() > limit.words || looks > limit.looks) return false;
     }
     return true;
   }
@@ -261,13 +268,13 @@ bool search(EGraph& g, const QueryPlan& plan, uint32_t since, Rows& rows, size_t
   std::atomic<size_t> total{0}, looks{0};
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (total.load(std::memory_order_relaxed) > limit) return;
-      if (looks.load(std::memory_order_relaxed) > most_looks) return;
-      looks.fetch_add(tasks[i].run(g, q, since, most_looks, parts[i]), std::memory_order_relaxed);
+      if (total.load(std::memory_order_relaxed) > limit.words) return;
+      if (looks.load(std::memory_order_relaxed) > limit.looks) return;
+      looks.fetch_add(tasks[i].run(g, q, since, limit, parts[i]), std::memory_order_relaxed);
       total.fetch_add(parts[i].size(), std::memory_order_relaxed);
     }
   });
-  if (total > limit || looks > most_looks) return false;
+  if (total > limit.words || looks > limit.looks) return false;
   for (const auto& part : parts) rows.words().append(part.span());
   return true;
 }

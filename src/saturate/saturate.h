@@ -29,8 +29,8 @@ struct SaturateOptions {
   // A firing that gains nothing leads as far away as one that makes the program dearer by so much
   // of its price.
   double step = 0.01;
-  size_t bytes = size_t{1} << 30;
-  double seconds = 20;  // a safety net, far from what the other limits leave time for
+  size_t bytes = size_t{1} << 30;  // of the e-graph, and an eighth of them of any rule's matches
+  double seconds = 20;             // a safety net, far from what the other limits leave time for
   BackOff back_off;
   Monitor monitor = {};
 };

@@ -36,6 +36,7 @@ OF_DATA = {"NonZero", "Compress", "Unique", "NonMaxSuppression"}
 RUNNING = {"LRN"}
 UNITS = 4  # of the last place, up or down
 TIMES = 8  # how often what was seen in a few runs
+FEW, SOME, MANY = 3, 10, 60  # runs: for most cases, for what seems wrong, and for steps that seem wrong
 
 
 def structural(graph):
@@ -209,7 +210,7 @@ class Expected:
         # What is the same, bit for bit or but for rounding of a unit, needs no measuring of noise.
         if all(np.array_equal(got[n], w, equal_nan=w.dtype.kind == "f") for n, w in zip(names, self.outputs)):
             return None
-        for rounds, units in ((3, UNITS), (10, 4 * UNITS)):
+        for rounds, units in ((FEW, UNITS), (SOME, 4 * UNITS), (MANY, 4 * UNITS)):
             fault = self.measured(got, slack, rounds, units)
             if not fault:
                 return None
@@ -247,8 +248,10 @@ class Expected:
 
     def fault(self, got, want, own, noisy, slack):
         if want.dtype.kind != "f":
+            # Of many ties that tip by the toss of a coin, some do not in a few runs.
             stable = np.all([n == own for n in noisy], axis=0)
             return at(got, want, stable & (got != want))
+        noisy = noisy[:SOME]  # more of them would allow more, by and by
         with np.errstate(all="ignore"):
             trusted = np.isfinite(want) & np.all([np.isfinite(n) for n in noisy], axis=0)
             lost = trusted & ~np.isfinite(got) if not self.special else np.zeros(want.shape, bool)

@@ -302,6 +302,18 @@ TEST(Search, FindsWhatTryingEverythingFinds) {
   EXPECT_GT(found_new, 1000u);
 }
 
+TEST(Search, GivesUpWithoutHoldingManyMoreRowsThanItMayFind) {
+  EGraph g;
+  for (uint32_t i = 0; i < 3000; ++i) g.add(i % 2, i, {});
+  g.refresh();
+  // All pairs, from few rows of the first atom.
+  const QueryPlan pairs({.slots = 2, .atoms = {{.op = 0, .result = 0}, {.op = 1, .result = 1}}});
+  Rows rows;
+  const size_t most = 1000, at_once = 1500;
+  EXPECT_FALSE(search(g, pairs, 0, rows, most));
+  EXPECT_LE(rows.size(), most + at_once);
+}
+
 TEST(Search, SeesTheSnapshotWhileRulesAreApplied) {
   EGraph g;
   const ClassId a = g.add(0, 0, {}), b = g.add(0, 1, {}), fa = g.add(1, 0, {a});
