@@ -59,7 +59,7 @@ struct CompileFlowOptions {
   // Equal programs, one of which is taken where it turns out faster: without what a search did,
   // say.
   std::vector<Graph> others = {};
-  // Weights as stored: at most this times those of the graph; where nobody says, as below.
+  // Weights as stored: at most this times those of the graph; where nobody says, as above.
   std::optional<double> memory;
   CpuOptions cpu;
   const Catalogue* catalogue = nullptr;  // none: the kernels that this machine has

@@ -140,7 +140,9 @@ Network optimize(const Network& network) {
     throw Error(str("the optimized model differs from what came in: ", report.checked.reason));
   std::vector<Graph> others;
   how.level = 1;
-  if (Graph cleaned = optimized(network.impl().model.graph, how); !(cleaned == better.graph))
+  const Graph& given = network.impl().model.graph;
+  Graph cleaned = optimized(given, how);
+  if (!(cleaned == better.graph) && check_result(given, cleaned, how).kind != Checked::Kind::failed)
     others.push_back(std::move(cleaned));
   return Network(std::make_shared<const Network::Impl>(std::move(better), std::move(origin),
                                                        std::move(others)));

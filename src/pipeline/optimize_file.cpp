@@ -148,7 +148,8 @@ class ForEverySize {
     how.monitor = {};
     how.dump = nullptr;
     how.warn = nullptr;
-    if (out.report.elsewhere && out.report.elsewhere->kept_input) how.level = 0;
+    how.fastest = nullptr;  // what a clock said at the first sizes holds for all
+    if (how.runtime && out.report.elsewhere && out.report.elsewhere->kept_input) how.level = 0;
     if (how.level == 1) how.runtime = nullptr;
     if (out.report.simplified.stop_reason == "interrupted")
       how.rounds = out.report.simplified.rounds;

@@ -29,8 +29,6 @@ namespace {
 constexpr double kShareOfLook = 0.1, kShareOfKernels = 0.6;
 // Of the machine's, that the weights of all who race may take.
 constexpr double kShareOfMemory = 0.25;
-// What is thought to take so many times the best is not raced: kernels alone were measured.
-constexpr double kFarBehind = 1.5;
 
 // The library's kernels wherever it has one.
 Catalogue library_first(Catalogue catalogue) {
@@ -48,14 +46,16 @@ Catalogue library_first(Catalogue catalogue) {
   return catalogue;
 }
 
-// Groups that load weights alone: nobody looks through what they do to them.
+// Groups that only move weights: nobody looks through them. Others that load weights alone stayed
+// for a reason (weights_ahead.h).
 std::vector<NodeId> made_of_weights(const Graph& g, const Partition& p) {
   std::vector<NodeId> stores;
   for (const NodeGroup& group : p.groups) {
     if (group.host) continue;
     Outline o = outlined(g, group);
     bool weights =
-        std::ranges::all_of(o.loads, [&](NodeId n) { return g.is_constant(storage_of(g, n)); });
+        std::ranges::all_of(o.loads, [&](NodeId n) { return g.is_constant(storage_of(g, n)); }) &&
+        std::ranges::all_of(group.nodes, [&](NodeId n) { return is_move(g, n); });
     if (weights && !o.loads.empty()) stores.insert(stores.end(), o.stores.begin(), o.stores.end());
   }
   return stores;
@@ -203,6 +203,7 @@ class Measured {
     try {
       constexpr int kRuns = 4;
       CpuProgram program = build_(p);
+      build_s_ = options_.measuring.seconds - left();
       start_ = std::chrono::steady_clock::now();
       const auto inputs = random_inputs(p.graph, options_.seed);
       std::vector<double> times = program.step_seconds(inputs, 1);
@@ -250,7 +251,7 @@ class Measured {
       });
       for (PlannedProgram& p : programs)
         p.plan = planning_.chosen(p.graph, p.plan.partition, price);
-    } catch (const CompileFailure& e) {
+    } catch (const Error& e) {  // estimates have to do
       facts_.faults.push_back(str(e.what(), "; nothing was measured"));
     }
     if (!tuned.not_kept.empty())
@@ -274,14 +275,10 @@ class Measured {
       });
       if (!known) all.push_back(std::move(p));
     };
-    double best = INFINITY;
-    for (const PlannedProgram& p : programs) best = std::min(best, p.plan.estimate_s);
     // What estimates say was built already, and nobody shall be worse off for measuring.
     add(programs[0], "");
     add(by_estimate[0], ", by estimates");
-    for (const PlannedProgram& p : programs) {
-      if (p.plan.estimate_s < kFarBehind * best) add(p, "");
-    }
+    for (const PlannedProgram& p : programs) add(p, "");
     if (left() <= 0) return all;
     auto other = [&](const char* name, auto&& make) {
       PlannedProgram p = programs[0];
@@ -311,6 +308,7 @@ class Measured {
       if (all.size() == 1 || cut_short()) return all[0];
       try {
         RaceOptions how{.seconds = left(),
+                        .build_s = build_s_,
                         .run_s = run_s_,
                         .bytes = static_cast<double>(machine_memory()) * kShareOfMemory,
                         .threads = planning_.target_.threads,
@@ -336,7 +334,7 @@ class Measured {
   CompileReport& facts_;
   const BuildPlanned& build_;
   const uint64_t machine_;
-  double run_s_ = 0;  // of the program by estimates, once
+  double build_s_ = 0, run_s_ = 0;  // what the program by estimates took
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -351,13 +349,12 @@ bool can_compile(const CompileFlowOptions& options) {
 }
 
 // What a decision depends on.
-std::string decision_key(const std::vector<PlannedProgram>& programs, const CompileFlowOptions& o,
-                         const Target& target) {
-  std::string key;
-  for (const PlannedProgram& p : programs) key += ConstantPool(p.graph).text_of(p.graph);
+std::string decision_key(const Graph& g, const CompileFlowOptions& o, const Target& target) {
+  std::string key = ConstantPool(g).text_of(g);
+  for (const Graph& other : o.others) key += ConstantPool(other).text_of(other);
   return key +
-         str("accuracy ", o.accuracy, " memory ", o.memory.value_or(0), " fuse ", o.fuse,
-             " threads ", target.threads, " seconds ", o.measuring.seconds, " candidates ",
+         str("accuracy ", o.accuracy, " memory ", o.memory ? str(*o.memory) : "usual", " fuse ",
+             o.fuse, " threads ", target.threads, " seconds ", o.measuring.seconds, " candidates ",
              o.measuring.candidates, " machine ", machine_key(c_prelude(), o.cpu.compile), " ",
              onednn_state().text, " ") +
          build_text();
@@ -396,27 +393,28 @@ PlannedProgram planned(Graph g, const Catalogue& catalogue, const Target& target
   Planning planning(catalogue, target, options, facts);
   const Measuring measuring =
       options.measuring.prices && can_compile(options) ? options.measuring : Measuring();
-  std::vector<PlannedProgram> programs;
-  programs.push_back(planning.prepared(0, g));
-  g = {};
-  for (size_t i = 0; measuring.prices && i < options.others.size(); ++i)
-    programs.push_back(planning.prepared(i + 1, options.others[i]));
   // Kernels that somebody brings have no name here, and who asks for many wants to hear of them.
   const bool can_be_kept = measuring.keeping.folder && measuring.candidates == 0 &&
                            !options.catalogue && !build_text().empty();
   std::optional<KeptPlans> kept;
   if (measuring.prices && can_be_kept) kept.emplace(*measuring.keeping.folder);
-  const std::string key = kept ? decision_key(programs, options, target) : "";
+  const std::string key = kept ? decision_key(g, options, target) : "";
   if (kept && !measuring.keeping.search_again) {
     auto known = kept->find(key);
-    if (known && known->program < programs.size()) {
-      if (auto p = planning.recalled(programs[known->program], *known)) {
+    if (known && known->program <= options.others.size()) {
+      const Graph& taken = known->program == 0 ? g : options.others[known->program - 1];
+      if (auto p = planning.recalled(planning.prepared(known->program, taken), *known)) {
         facts.plans = std::move(known->raced);
         facts.plan_recalled = true;
         return std::move(*p);
       }
     }
   }
+  std::vector<PlannedProgram> programs;
+  programs.push_back(planning.prepared(0, g));
+  g = {};
+  for (size_t i = 0; measuring.prices && i < options.others.size(); ++i)
+    programs.push_back(planning.prepared(i + 1, options.others[i]));
   for (PlannedProgram& p : programs) planning.plan_by_estimates(p);
   if (!measuring.prices) return std::move(programs[0]);
   PlannedProgram best = Measured(planning, build).best(std::move(programs));

@@ -7,15 +7,15 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "kernels/group.h"
-#include "ops/table.h"
 #include "run/measure.h"
+#include "select/select.h"
 
 namespace emend {
 namespace {
 
 // Seconds of running one plan: what it may take at least, and usually takes with warming up.
 constexpr double kLeast = 0.1, kUsual = 0.4;
-constexpr int kRuns = 6;  // of each at least, those that warm up among them
+constexpr int kRuns = 8;  // of each at least, those that warm up among them
 // Others on the machine only make runs longer, so that the quiet ones count; a least time would
 // favour a thread that came late and found half the work done.
 constexpr double kQuiet = 0.2;
@@ -31,21 +31,24 @@ std::vector<double> measured_seconds(std::span<const RacedPlan> plans,
   };
   std::vector<CpuProgram> programs;
   std::vector<size_t> ran;
-  double bytes = 0, longest = 0;  // what building one took at most
+  double bytes = 0, longest = options.build_s;  // what building one took at most
   for (size_t i = 0; i < plans.size(); ++i) {
     const double before = left();
     const double running =
         std::max(kUsual, kRuns * options.run_s) * static_cast<double>(ran.size() + 1);
-    if (before < longest + running || options.monitor.stop_requested() || bytes > options.bytes)
-      break;
+    if (before < longest + running || options.monitor.stop_requested()) break;
     programs.push_back(built(i));
     programs.back().load_weights();
     bytes += static_cast<double>(programs.back().weight_bytes());
+    if (bytes > options.bytes) {
+      programs.pop_back();
+      break;
+    }
     longest = std::max(longest, before - left());
     ran.push_back(i);
   }
   std::vector<double> seconds(plans.size(), INFINITY);
-  if (ran.size() < 2 || bytes > options.bytes) return seconds;
+  if (ran.size() < 2) return seconds;
   std::vector<Contender> contenders;
   for (const CpuProgram& p : programs) contenders.push_back([&p, inputs] { p.run(inputs); });
   const double each = std::clamp(left() / static_cast<double>(ran.size()), kLeast, options.each);
@@ -60,10 +63,13 @@ std::string key_of(const Graph& g, const Plan& plan, const RaceOptions& options)
   uint64_t key = plan.choices.size();
   for (size_t k = 0; k < plan.choices.size(); ++k) {
     const NodeGroup& group = plan.partition.groups[k];
-    key = group.host ? hash_text(op_def(g.nodes[group.nodes[0]]).name, key)
-                     : hash_mix(key, hash(outlined(g, group).graph));
-    const Candidate& c = plan.choices[k];
-    key = hash_text(str(c.kernel, to_text(c.config), to_text(c.layouts)), key);
+    if (group.host) {
+      const NodeId n = group.nodes[0];
+      key = hash_text(to_text(g.type(n)), hash_mix(key, hash(g.nodes[n])));
+      continue;
+    }
+    key = hash_mix(key, hash(outlined(g, group).graph));
+    key = hash_text(text_of(plan.choices[k]), key);
   }
   return str("program ", key, " threads ", options.threads, " machine ", options.machine);
 }
@@ -74,9 +80,14 @@ size_t fastest_plan(std::span<const RacedPlan> plans,
                     std::vector<PlanTime>* times) {
   std::vector<std::string> keys;
   std::vector<double> seconds;
+  uint64_t field = 0;
   for (const RacedPlan& p : plans) {
     keys.push_back(key_of(*p.graph, *p.plan, options));
-    if (auto known = prices.find(keys.back())) seconds.push_back(*known);
+    field = hash_text(keys.back(), field);
+  }
+  for (std::string& key : keys) {
+    key += str(" among ", field);  // times of different races do not compare
+    if (auto known = prices.find(key)) seconds.push_back(*known);
   }
   if (seconds.size() < plans.size()) {
     seconds = measured_seconds(plans, built, inputs, options);

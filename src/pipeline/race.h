@@ -28,7 +28,8 @@ struct PlanTime {
 
 struct RaceOptions {
   double seconds = 0;   // to build and to run them; who is not there by then does not run
-  double run_s = 0;     // that one run is thought to take
+  double build_s = 0;   // that building one is thought to take
+  double run_s = 0;     // and that one run is
   double each = 0.5;    // of them at most for each
   double bytes = 1e30;  // of weights that all of them may hold at a time
   int threads = 1;

@@ -157,7 +157,10 @@ double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs
   std::vector<double> times;
   CpuProgram::Room room;
   double spent = 0;
-  for (int r = 0; r < options.runs && (r < 3 || spent < options.seconds); ++r) {
+  auto goes_on = [&](int r) {
+    return r < 2 || (spent < options.budget_s && (r < 3 || spent < options.seconds));
+  };
+  for (int r = 0; r < options.runs && goes_on(r); ++r) {
     auto start = std::chrono::steady_clock::now();
     surroundings.restore(inputs);
     // Changes of layout around the kernel are priced by themselves.
@@ -204,7 +207,8 @@ class Tuning {
     const size_t batch = 4 * static_cast<size_t>(std::max(1, keys_.target.threads));
     std::ranges::stable_sort(wanted_, std::greater<>(), &Missing::urgency);
     size_t next = 0;
-    bool first = options_.budget_s > 0;  // some are measured, however long it took to ask
+    // Some are measured, however long it took to ask, unless they are slow themselves.
+    bool first = !wanted_.empty() && wanted_[0].seconds < kSmall * options_.budget_s;
     for (; next < wanted_.size() && (first || !is_over()); first = false) {
       std::vector<Missing*> some;
       for (; next < wanted_.size() && some.size() < batch; ++next) {
@@ -235,7 +239,8 @@ class Tuning {
     Graph group;
     std::vector<bool> constant;
     Candidate candidate;
-    double urgency;  // what the program spends there, less for worse guesses
+    double seconds;  // what the program spends there
+    double urgency;  // the same, less for worse guesses
   };
 
   // What select would ask about.
@@ -253,7 +258,7 @@ class Tuning {
       all += program.seconds[k];
     }
     std::map<std::pair<uint64_t, std::string>, int> asked;
-    std::map<uint64_t, double> first;  // the best estimate
+    std::map<uint64_t, double> best_estimate;
     SelectOptions asking = options_.choose;
     asking.price = [&](const Offer& o) -> std::optional<double> {
       std::string key;
@@ -264,7 +269,7 @@ class Tuning {
       const uint64_t place = place_of(o.group, o.constant);
       const int rank = asked[{place, to_text(o.candidate.layouts)}]++;
       rankings_.ask(o, key);
-      if (auto price = prices_.find(key)) {
+      if (auto price = kept_price(key)) {
         learn(key, place, *price);
         ++facts_.known;
         return std::nullopt;
@@ -272,7 +277,9 @@ class Tuning {
       const double seconds = std::max(spent[place], o.candidate.estimate_s);
       if (!options_.all && seconds < kNegligible * all) return std::nullopt;
       if (!met_.insert(key).second) return std::nullopt;
-      wanted_.push_back({key, place, o.group, o.constant, o.candidate, seconds / (1.0 + rank)});
+      const double best = best_estimate.try_emplace(place, o.candidate.estimate_s).first->second;
+      wanted_.push_back({key, place, o.group, o.constant, o.candidate, seconds,
+                         seconds * std::min(1.0, best / o.candidate.estimate_s) / (1.0 + rank)});
       return std::nullopt;
     };
     select(g, program.partition, keys_.catalogue, keys_.target, asking);
@@ -281,6 +288,15 @@ class Tuning {
   bool is_over() const {
     std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     return options_.monitor.stop_requested() || spent.count() >= options_.budget_s;
+  }
+
+  // A list that cannot be read knows nothing.
+  std::optional<double> kept_price(const std::string& key) const {
+    try {
+      return prices_.find(key);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
   }
 
   // Estimates are too low more often than too high.
@@ -327,8 +343,11 @@ class Tuning {
       CpuProgram compiled(std::move(program), c_prelude(), options_.cpu);
       seconds = usual_seconds(compiled, inputs, options_, surroundings_);
     } catch (const KernelsRefused& e) {
-      refuse(m.candidate, e.what());
-      return;
+      return refuse(m.candidate, e.what());
+    } catch (const CompileFailure&) {
+      throw;  // that would go on for all
+    } catch (const Error& e) {
+      return refuse(m.candidate, e.what());
     }
     try {
       prices_.put(m.key, seconds);
@@ -350,7 +369,7 @@ class Tuning {
   }
 
   static constexpr double kNegligible = 0.002;  // of a program's time: no kernel there matters
-  static constexpr double kSlack = 1.5;
+  static constexpr double kSlack = 1.5, kSmall = 0.1;
   PriceList& prices_;
   const TuneOptions& options_;
   Surroundings surroundings_;

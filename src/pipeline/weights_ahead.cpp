@@ -9,6 +9,7 @@
 #include "ops/evaluate.h"
 #include "ops/fold.h"
 #include "ops/table.h"
+#include "pipeline/memory_limit.h"
 
 namespace emend {
 namespace {
@@ -31,13 +32,16 @@ bool can_be_constant(const Type& t) {
   return t.is_tensor() && t.dtype != DType::string;
 }
 
-// The same elements in another order.
+}  // namespace
+
 bool is_move(const Graph& g, NodeId n) {
   const Node& node = g.nodes[n];
   if (op_def(node).kind != Kind::movement || node.args.size() != 1) return false;
   const Type &to = g.type(n), &from = g.type(node.args[0]);
   return to.is_tensor() && from.is_tensor() && count(to.shape) == count(from.shape);
 }
+
+namespace {
 
 NodeId without_moves(const Graph& g, NodeId n) {
   while (is_move(g, n)) n = g.nodes[n].args[0];
@@ -83,9 +87,10 @@ Graph part_for(const Graph& g, NodeId wanted) {
 }
 
 // As the program itself would compute it; nothing where an operator refuses these values, which
-// the program says when it runs.
+// the program says when it runs, or where that takes more memory than there is.
 std::optional<Tensor> value_of(const Graph& part) {
   try {
+    require_memory_to_evaluate(part);
     Value value = evaluate(part, {})[0];
     for (const Tensor& t : part.constants) t.drop_pages();
     if (!value.is_tensor() || value.tensor.type() != part.type(part.outputs[0].node))
@@ -164,13 +169,21 @@ bool is_widened(const Graph& part) {
 Graph computed_ahead(const Graph& g, const AheadOptions& options, AheadReport* report) {
   double room = options.room;
   std::map<NodeId, Tensor> values;
+  std::set<NodeId> charged;  // what room was taken for
+  std::set<const std::byte*> replaced;
+  // What is computed takes the place of the weights that it is made of, each of them once.
+  auto growth_of = [&](NodeId core, const Graph& part) {
+    double bytes = bytes_of(g.type(core));
+    for (const Tensor& t : part.constants)
+      bytes -= replaced.count(t.data()) ? 0 : static_cast<double>(t.bytes().size());
+    return std::max(0.0, bytes);
+  };
   for (NodeId n : read_by_others(g, weight_only(g))) {
     const NodeId core = without_moves(g, n), target = options.stand_ins ? n : core;
     if (values.count(target)) continue;
-    double growth = 0;
-    if (!g.is_constant(core)) {
+    if (!g.is_constant(core) && !charged.count(core)) {
       const Graph part = part_for(g, core);
-      growth = std::max(0.0, bytes_of(g.type(core)) - constant_bytes(part));
+      const double growth = growth_of(core, part);
       if (growth > 0 && (is_looked_up(g, core) || is_widened(part))) continue;
       if (growth > room) {
         if (report) {
@@ -184,8 +197,10 @@ Graph computed_ahead(const Graph& g, const AheadOptions& options, AheadReport* r
         if (!value) continue;
         values.emplace(core, std::move(*value));
       }
+      room -= growth;
+      charged.insert(core);
+      for (const Tensor& t : part.constants) replaced.insert(t.data());
     }
-    room -= growth;
     if (options.stand_ins) values.emplace(n, Tensor::zeros(g.type(n).dtype, g.type(n).shape));
   }
   return with_constants(g, values);

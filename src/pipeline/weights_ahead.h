@@ -26,6 +26,9 @@ Graph computed_ahead(const Graph& g, const AheadOptions& options = {},
 // These nodes, which depend on weights alone, as constants.
 Graph with_computed(const Graph& g, std::span<const NodeId> nodes);
 
+// The same elements in another order?
+bool is_move(const Graph& g, NodeId n);
+
 // Bytes of all constants, each once.
 double constant_bytes(const Graph& g);
 

@@ -337,8 +337,8 @@ class Saturation::Loop {
     const bool groups = rewrite.rule.merges_group();
     auto& f = fired_[rewrite.rule.name];
     f.rule = rewrite.rule.name;
-    if (!options_.back_off.on) rewrite.times_banned = kMostBans;
-    const size_t most = options_.back_off.matches << rewrite.times_banned;
+    const size_t most =
+        options_.back_off.on ? options_.back_off.matches << rewrite.times_banned : SIZE_MAX;
     if (!search(g_.engine(), rewrite.plan, rewrite.since, rows_, most)) {
       if (rewrite.times_banned == kMostBans) {
         f.too_many = given_up_ = true;

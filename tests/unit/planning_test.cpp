@@ -164,39 +164,82 @@ TEST(Planning, WithoutTimeNothingIsMeasured) {
   EXPECT_GT(report.prices_left, 0u);
 }
 
+// The same product of five factors, in many operations and in few.
+struct EqualPrograms {
+  std::vector<Tensor> weights = {drawn({200, 1}, 1)};
+  Graph slow = parse_graph(R"(graph(x: f32[200,200]) {
+    return matmul(matmul(matmul(x, x), matmul(x, x)), constant f32[200,1]pool(0))
+  })",
+                           weights);
+  Graph fast = parse_graph(R"(graph(x: f32[200,200]) {
+    return matmul(x, matmul(x, matmul(x, matmul(x, constant f32[200,1]pool(0)))))
+  })",
+                           weights);
+};
+
 TEST(Planning, OfEqualProgramsTheFasterOneRuns) {
-  Graph slow = parse_graph(R"(graph(x: f32[300,300]) {
-    return matmul(matmul(matmul(x, x), matmul(x, x)), constant f32[300,1]pool(0))
-  })",
-                           {drawn({300, 1}, 1)});
-  Graph fast = parse_graph(R"(graph(x: f32[300,300]) {
-    return matmul(x, matmul(x, matmul(x, matmul(x, constant f32[300,1]pool(0)))))
-  })",
-                           {drawn({300, 1}, 1)});
+  EqualPrograms equal;
+  const Catalogue plain = {kernel_named(cpu_catalogue(), "rows")};  // little to measure
   Scratch scratch;
-  CompileFlowOptions options{.others = {fast}};
+  CompileFlowOptions options{.others = {equal.fast}, .catalogue = &plain};
   options.cpu.compile.cache = scratch.folder();
   options.measuring = {.prices = std::make_shared<PriceList>(scratch / "prices.db"),
-                       .seconds = 30,
+                       .seconds = 600};
+  CompileReport report;
+  auto inputs = random_inputs(equal.slow, 1);
+  CpuProgram program = compile(equal.slow, options, &report);
+  EXPECT_EQ(report.program, 1u);
+  EXPECT_LT(worst_difference(equal.slow, evaluate(equal.slow, inputs), program.run(inputs)).rel,
+            1e-4);
+}
+
+TEST(Planning, TheNextStartTakesTheSameDecisionAndAsksNobody) {
+  EqualPrograms equal;
+  Scratch scratch;
+  CompileFlowOptions options{.others = {equal.fast}};
+  options.cpu.compile.cache = scratch.folder();
+  options.measuring = {.prices = std::make_shared<PriceList>(scratch / "prices.db"),
+                       .seconds = 2,
                        .keeping = {.folder = scratch / "kept"}};
-  CompileReport first, second;
-  auto inputs = random_inputs(slow, 1);
-  auto wanted = evaluate(slow, inputs);
-  CpuProgram program = compile(slow, options, &first);
-  EXPECT_LT(worst_difference(slow, wanted, program.run(inputs)).rel, 1e-4);
-  auto used = std::ranges::find(first.plans, true, &PlanTime::used);
-  if (used != first.plans.end()) {
-    EXPECT_EQ(used->name, "without search");
-  }
+  CompileReport first, second, other;
+  auto inputs = random_inputs(equal.slow, 1);
+  auto wanted = evaluate(equal.slow, inputs);
+  CpuProgram program = compile(equal.slow, options, &first);
   EXPECT_FALSE(first.plan_recalled);
-  // The next start takes the same decision, and asks nobody.
-  CpuProgram again = compile(slow, options, &second);
+  CpuProgram again = compile(equal.slow, options, &second);
   EXPECT_TRUE(second.plan_recalled);
+  EXPECT_EQ(second.program, first.program);
   EXPECT_EQ(second.prices_measured + second.prices_known, 0u);
   ASSERT_EQ(again.program().steps.size(), program.program().steps.size());
   for (size_t s = 0; s < program.program().steps.size(); ++s)
     EXPECT_EQ(again.program().steps[s].how, program.program().steps[s].how);
-  EXPECT_LT(worst_difference(slow, wanted, again.run(inputs)).rel, 1e-4);
+  EXPECT_LT(worst_difference(equal.slow, wanted, again.run(inputs)).rel, 1e-4);
+  // Other errors allowed are another question.
+  options.accuracy = 1e-5;
+  compile(equal.slow, options, &other);
+  EXPECT_FALSE(other.plan_recalled);
+}
+
+// A product of weights by itself is a group that loads weights alone: it stays where there is no
+// room for it.
+TEST(Planning, WhatHasNoRoomStaysAndIsSaid) {
+  Graph g = parse_graph(R"(graph(x: f32[4,256]) {
+    return matmul(x, matmul(constant f32[256,2]pool(0), constant f32[2,256]pool(1)))
+  })",
+                        {drawn({256, 2}, 1), drawn({2, 256}, 2)});
+  for (double memory : {2.0, 200.0}) {
+    Scratch scratch;
+    CompileFlowOptions options;
+    options.cpu.compile.cache = scratch.folder();
+    options.memory = memory;
+    CompileReport report;
+    CpuProgram program = compile(g, options, &report);
+    const bool fits = memory > 100;
+    EXPECT_EQ(steps_of_weights(program).empty(), fits);
+    EXPECT_EQ(report.faults.empty(), fits);
+    auto inputs = random_inputs(g, 1);
+    EXPECT_LT(worst_difference(g, evaluate(g, inputs), program.run(inputs)).rel, 1e-4);
+  }
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ std::shared_ptr<PriceList> price_list(const Globals& globals) {
 }  // namespace
 
 Measuring measuring(const HowOptions& how, const Globals& globals) {
+  if (how.no_measure) return {};
   double seconds = 0;
   try {
     seconds = how.budget.empty() ? usual_budget() : seconds_named(how.budget);
@@ -73,7 +74,7 @@ Measuring measuring(const HowOptions& how, const Globals& globals) {
     throw UsageError{e.what()};
   }
   const int level = how.level.value_or(OptimizeOptions().level);
-  if (how.no_measure || seconds == 0 || level < 2) return {};
+  if (seconds == 0 || level < 2) return {};
   return {.prices = price_list(globals),
           .seconds = seconds,
           .keeping = {default_search_folder(), how.search_again}};
@@ -81,23 +82,29 @@ Measuring measuring(const HowOptions& how, const Globals& globals) {
 
 size_t fastest_here(std::span<const Graph> programs, const OptimizeOptions& how,
                     const Measuring& by, OptimizeReport& report) {
-  CompileFlowOptions options{.seed = how.seed, .measuring = by};
-  if (how.accuracy > 0) options.accuracy = how.accuracy;
+  CompileFlowOptions options{.accuracy = how.accuracy, .seed = how.seed, .measuring = by};
   options.memory = how.memory;
   options.cpu.compile.monitor = how.monitor;
   options.others.assign(programs.begin() + 1, programs.end());
   CompileReport facts;
-  compile(programs[0], options, &facts);
-  if (facts.plans.empty()) return facts.program;  // nobody raced
-  auto& here = report.elsewhere.emplace(RuntimeReport{
-      .runtime = "emend", .measured = facts.prices_measured, .known = facts.prices_known});
+  try {
+    compile(programs[0], options, &facts);
+  } catch (const Error& e) {
+    report.faults.push_back(str("nothing was measured: ", e.what()));
+    if (how.warn) how.warn(report.faults.back());
+    return 0;
+  }
+  RuntimeReport here{
+      .runtime = "emend", .measured = facts.prices_measured, .known = facts.prices_known};
   for (const PlanTime& p : facts.plans) {
     const bool cleaned = p.name.starts_with("without search");
     double& best = cleaned ? here.before_s : here.after_s;
     if (best == 0 || p.ms / 1e3 < best) best = p.ms / 1e3;
   }
+  if (here.before_s == 0 || here.after_s == 0) return facts.program;  // they did not race
   here.kept_input = facts.program == 1;
   if (here.kept_input) here.after_s = here.before_s;
+  report.elsewhere = std::move(here);
   return facts.program;
 }
 

@@ -103,7 +103,7 @@ void print_elsewhere(const RuntimeReport& there) {
   for (const std::string& form : there.forms) std::cout << "written in the form " << form << '\n';
   std::cout << "measured in " << there.runtime << ": " << 1e3 * there.before_s << " ms before, "
             << 1e3 * there.after_s << " ms after"
-            << (there.kept_input ? " (nothing was faster: the input is kept)" : "") << "; "
+            << (there.kept_input ? " (nothing was faster: what came in is kept)" : "") << "; "
             << there.measured << " times measured, " << there.known << " known\n";
 }
 

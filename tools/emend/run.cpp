@@ -77,6 +77,7 @@ int run(const Options& o, const Globals& globals) {
   if (!o.save.empty()) save_outputs(model.graph, outputs, o.save);
   if (device == Device::cpu) {
     facts["check"] = optimizing.checked.reason;
+    facts["plan_recalled"] = report.plan_recalled;
     add_fallbacks(facts, report, optimizing.faults);
   }
   globals.report(facts);
