@@ -26,6 +26,7 @@ struct CompileReport {
   size_t prices_left = 0;         // that could matter, when the budget was spent
   bool plan_recalled = false;     // decided at an earlier start
   std::vector<Ranking> rankings;  // of what was measured
+  std::vector<Price> prices;
   int kernels_checked = 0, kernels_known = 0;
   std::vector<PlanTime> plans;  // those that were raced, where prices are measured
   bool compiled = true;  // false: no kernel could be compiled, and the reference does everything
