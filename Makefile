@@ -1,6 +1,6 @@
 # The front door. `make help` lists what there is; CMakePresets.json and tools/ do the work.
 .DEFAULT_GOAL := build
-.PHONY: build demo test soak soak-pairs exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet bench-regret bench-slower install asan format check-format clean help
+.PHONY: build demo test soak soak-pairs exports certify bench bench-extract bench-kernels bench-quantized bench-memory bench-mutate bench-egraph bench-search bench-target bench-tensat bench-pet bench-regret bench-slower fit install asan format check-format clean help
 
 PREFIX ?= /usr/local
 # Where results of compilers and of measuring are kept between runs, outside git.
@@ -72,6 +72,10 @@ bench-pet:  ## PET's optimizer run again on our prices, beside our search (ARGS=
 bench-search: build  ## what the search gains: the zoo with and without it, timed by turns (some: MODELS="nasrnn bert_tensat"; ARGS=--help)
 	@tools/setup.sh bench
 	@$${EMEND_PYTHON:-.venv/bin/python} bench/search.py $(MODELS) $(ARGS)
+
+fit: build  ## refits the costs that estimates rest on, and how well they choose on networks that were not fitted to (ARGS="--networks 10"; ARGS=--help)
+	@tools/setup.sh bench
+	@$${EMEND_PYTHON:-.venv/bin/python} bench/fit.py $(ARGS)
 
 bench-regret: build  ## what the search leaves on the table: networks from seeds and the zoo, searched in tens of ways (ARGS="--networks 30 --ways quick"; ARGS=--help)
 	@tools/setup.sh bench

@@ -12,6 +12,7 @@
 
 #include "ir/graph.h"
 #include "ir/program.h"
+#include "kernels/cpu/costs.h"
 #include "kernels/in_memory.h"
 
 namespace emend {
@@ -26,6 +27,7 @@ struct Target {
   bool byte_dots = false;    // adds four products of bytes to an i32 at once: AVX-512 VNNI
   bool bf16_dots = false;    // adds two products of bf16 to an f32 at once: AVX-512 BF16
   int64_t cached = 2 << 20;  // elements that caches hold; of more, the next are fetched ahead
+  Costs costs;
   bool operator==(const Target&) const = default;
   // Of main memory, where weights come from once per run. Measured: 33 GB/s where it is 49.
   double memory_bandwidth() const { return bandwidth * 0.7; }
@@ -70,6 +72,9 @@ struct Kernel {
   // What is worth trying, best guess first; empty if it is not for this group or these layouts.
   std::function<std::vector<Candidate>(const Wanted& wanted, const Target& target)> candidates;
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
+  // What `candidates` says that one takes, of kernels whose costs are fitted (kernels/cpu/costs.h).
+  std::function<double(const Wanted& wanted, const Candidate& c, const Target& target)> estimate =
+      nullptr;
   // Made for what else would be several groups: fuse asks it about such.
   bool joins = false;
   // Executes at least this share of the operations of plain sums: how fast it is at best.

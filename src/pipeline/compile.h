@@ -27,6 +27,7 @@ struct CompileReport {
   bool plan_recalled = false;     // decided at an earlier start
   size_t program = 0;             // which of the equal ones runs: 0 is the graph, then the others
   std::vector<Ranking> rankings;  // of what was measured
+  std::vector<Price> prices;
   int kernels_checked = 0, kernels_known = 0;
   std::vector<PlanTime> plans;  // those that were raced, where prices are measured
   bool compiled = true;  // false: no kernel could be compiled, and the reference does everything

@@ -260,6 +260,7 @@ class Measured {
     facts_.prices_known = tuned.known;
     facts_.prices_left = tuned.left;
     facts_.rankings = std::move(tuned.rankings);
+    facts_.prices = std::move(tuned.prices);
     std::ranges::move(tuned.faults, std::back_inserter(facts_.faults));
   }
 

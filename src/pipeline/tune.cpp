@@ -118,22 +118,24 @@ uint64_t place_of(const Graph& group, const std::vector<bool>& constant) {
 // What was asked about, in the order of the estimates, and came to be known.
 class Rankings {
  public:
-  void ask(const Offer& o, const std::string& key) {
-    const uint64_t place = place_of(o.group, o.constant);
-    asked_[{place, to_text(o.candidate.layouts)}].push_back(
-        {key, str(o.candidate.kernel, to_text(o.candidate.config))});
+  void ask(const Offer& o, const std::string& key, Price price) {
+    price.group = place_of(o.group, o.constant);
+    price.layouts = to_text(o.candidate.layouts);
+    price.what = str(o.candidate.kernel, to_text(o.candidate.config));
+    price.estimate_s = o.candidate.estimate_s;
+    asked_[{price.group, price.layouts}].emplace_back(key, std::move(price));
   }
 
   std::vector<Ranking> of(const std::map<std::string, double>& known) const {
     std::vector<Ranking> all;
     for (const auto& [place, asked] : asked_) {
       Ranking r{.of = 0};
-      for (const auto& [key, what] : asked) {
+      for (const auto& [key, price] : asked) {
         auto it = known.find(key);
         if (it == known.end()) continue;
         if (r.of++ == 0) r.first_s = it->second;
         if (r.of > 1 && it->second >= r.seconds) continue;
-        r.best = what;
+        r.best = price.what;
         r.rank = r.of;
         r.seconds = it->second;
       }
@@ -142,12 +144,41 @@ class Rankings {
     return all;
   }
 
+  std::vector<Price> prices(const std::map<std::string, double>& known) const {
+    std::vector<Price> all;
+    for (const auto& [place, asked] : asked_) {
+      for (const auto& [key, price] : asked) {
+        auto it = known.find(key);
+        if (it == known.end()) continue;
+        all.push_back(price);
+        all.back().seconds = it->second;
+      }
+    }
+    return all;
+  }
+
  private:
-  struct Asked {
-    std::string key, what;
-  };
-  std::map<std::pair<uint64_t, std::string>, std::vector<Asked>> asked_;
+  std::map<std::pair<uint64_t, std::string>, std::vector<std::pair<std::string, Price>>> asked_;
 };
+
+// How an estimate rests on its costs.
+std::vector<std::pair<std::string, double>> slopes(const Offer& o, const Catalogue& catalogue,
+                                                   Target target) {
+  constexpr double kStep = 1.0 / 16;
+  const Kernel& kernel = kernel_named(catalogue, o.candidate.kernel);
+  if (!kernel.estimate) return {};
+  const Wanted wanted(o.group, o.constant, o.candidate.layouts);
+  const double given = kernel.estimate(wanted, o.candidate, target);
+  std::vector<std::pair<std::string, double>> all;
+  for (const CostName& cost : cost_names()) {
+    const double before = target.costs.*cost.value;
+    target.costs.*cost.value *= 1 + kStep;
+    const double slope = (kernel.estimate(wanted, o.candidate, target) - given) / kStep;
+    target.costs.*cost.value = before;
+    if (slope != 0) all.emplace_back(cost.name, slope);
+  }
+  return all;
+}
 
 // The lower quartile: a least time favours a thread that came late and found half the work done.
 double usual_seconds(const CpuProgram& program, const std::vector<Value>& inputs,
@@ -222,6 +253,7 @@ class Tuning {
   TuneReport report() const {
     TuneReport facts = facts_;
     facts.rankings = rankings_.of(known_);
+    facts.prices = rankings_.prices(known_);
     return facts;
   }
   std::function<std::optional<double>(const Offer&)> prices() const {
@@ -268,9 +300,11 @@ class Tuning {
       }
       const uint64_t place = place_of(o.group, o.constant);
       const int rank = asked[{place, to_text(o.candidate.layouts)}]++;
-      rankings_.ask(o, key);
-      if (auto price = kept_price(key)) {
-        learn(key, place, *price);
+      Price price;
+      if (options_.all) price.slopes_s = slopes(o, keys_.catalogue, keys_.target);
+      rankings_.ask(o, key, std::move(price));
+      if (auto known = kept_price(key)) {
+        learn(key, place, *known);
         ++facts_.known;
         return std::nullopt;
       }

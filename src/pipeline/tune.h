@@ -35,10 +35,21 @@ struct Ranking {
   double seconds = 0, first_s = 0;  // of the best, and of the estimate's first
 };
 
+// What a candidate was thought to take, and took.
+struct Price {
+  uint64_t group = 0;         // equal for equal groups
+  std::string layouts, what;  // the kernel and its configuration
+  double estimate_s = 0, seconds = 0;
+  // What the estimate changes by where one of its costs (kernels/cpu/costs.h) doubles, if it did so
+  // all the way; costs without which it is the same are left out.
+  std::vector<std::pair<std::string, double>> slopes_s;
+};
+
 struct TuneReport {
   size_t measured = 0, known = 0;
   size_t left = 0;                  // that could matter, when the budget was spent
   std::vector<Ranking> rankings;    // of groups that had a choice
+  std::vector<Price> prices;        // of all that is known of what was asked about
   std::vector<std::string> faults;  // kernels that could not be measured
   std::string not_kept;             // why measured times could not be written, if they could not
 };

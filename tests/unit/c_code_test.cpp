@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "run/compile.h"
 #include "support/scratch.h"
@@ -86,6 +87,18 @@ INSTANTIATE_TEST_SUITE_P(All, CFunctions,
                                          Function{"logf", std::log, 1e-30, 1e6, 2},
                                          Function{"erff", std::erf, -5, 5, 3}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// What the compiler may leave as a call is done one lane at a time in kernels that it finds long.
+TEST(CCode, FunctionsOfFloatsAreAlwaysInlined) {
+  std::istringstream lines(c_prelude());
+  int functions = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" float em_") == line.npos) continue;
+    ++functions;
+    EXPECT_TRUE(line.starts_with("EM_INLINE ")) << line;
+  }
+  EXPECT_GE(functions, 6);
+}
 
 }  // namespace
 }  // namespace emend

@@ -109,6 +109,17 @@ Json facts_of(const BenchEntry& e) {
     ranking["ms"] = r.seconds * 1e3;
     ranking["first_ms"] = r.first_s * 1e3;
   }
+  j["prices"] = Json::array();
+  for (const Price& p : e.report.prices) {
+    Json& price = j["prices"].push(Json::object());
+    price["group"] = str(p.group);
+    price["layouts"] = p.layouts;
+    price["kernel"] = p.what;
+    price["estimate_ms"] = p.estimate_s * 1e3;
+    price["ms"] = p.seconds * 1e3;
+    price["slopes_ms"] = Json::object();
+    for (const auto& [cost, slope_s] : p.slopes_s) price["slopes_ms"][cost] = slope_s * 1e3;
+  }
   j["plans"] = Json::array();
   for (const PlanTime& p : e.report.plans) {
     Json& plan = j["plans"].push(Json::object());

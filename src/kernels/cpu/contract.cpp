@@ -238,9 +238,7 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   return found;
 }
 
-KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
-  GroupInMemory group(logical, candidate.layouts);
-  Contraction c = *contraction_in(group.nest);
+ContractPlan plan_of(const Contraction& c, const Candidate& candidate, const Target& target) {
   auto config = candidate.config.as<ContractConfig>();
   auto ahead = [&](const Side& s) {
     auto b = static_cast<size_t>(c.load(s).buffer);
@@ -248,8 +246,18 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
   };
   const Side& scalar = config.swapped ? c.second : c.first;
   const Side& vector = config.swapped ? c.first : c.second;
-  return print_contract(c, group.graph,
-                        contract_plan(c, config, ahead(vector), ahead(scalar), target));
+  return contract_plan(c, config, ahead(vector), ahead(scalar), target);
+}
+
+double estimate(const Wanted& wanted, const Candidate& candidate, const Target& target) {
+  Contraction c = *contraction_in(wanted.in_memory.nest);
+  return ContractEstimate(c, plan_of(c, candidate, target), target).seconds();
+}
+
+KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
+  GroupInMemory group(logical, candidate.layouts);
+  Contraction c = *contraction_in(group.nest);
+  return print_contract(c, group.graph, plan_of(c, candidate, target));
 }
 
 }  // namespace
@@ -260,6 +268,7 @@ Kernel contract_kernel() {
           .stores_anywhere = true,
           .candidates = candidates,
           .emit = emit,
+          .estimate = estimate,
           .executes = 0.7};
 }
 

@@ -39,9 +39,9 @@ double ContractEstimate::least_seconds() const {
 }
 
 double ContractEstimate::seconds(double work, double reading) const {
-  constexpr double kApart = 0.2;  // of what goes on at once
   double computing = work_seconds(work, target_);
-  return target_.launch_s + std::max(computing, reading) + kApart * std::min(computing, reading);
+  return target_.launch_s + std::max(computing, reading) +
+         target_.costs.contract_apart * std::min(computing, reading);
 }
 
 // Weights, from memory.
@@ -65,14 +65,18 @@ double ContractEstimate::crossing() const {
 // A tile with few sums waits for each of them; a call costs something; so do sums without a
 // register to spare.
 double ContractEstimate::tile(int64_t rows, int64_t vectors) const {
-  constexpr double kLatency = 4, kCall = 20, kVector = 0.15, kUpdate = 12;
+  constexpr double kUpdate = 12;
+  const Costs& costs = target_.costs;
   double sums = real(rows * vectors), loads = real(rows + vectors) / 2;
   double crowded = rows * vectors + vectors > 29 ? 1.06 : 1.0;
   double passes = std::ceil(real(p_.outer) / real(p_.step));
-  double each = std::max({sums * crowded * collisions(rows) * instructions(), kLatency, loads});
+  double each =
+      std::max({sums * crowded * collisions(rows) * instructions(), costs.contract_latency, loads});
   double depth = real(p_.depth) / real(p_.halves());
   double last = p_.config.strassen ? kUpdate * sums : sums;
-  return depth * (each + kVector * real(vectors)) + passes * (kCall + last);
+  each += costs.contract_broadcast * real(rows) + misses(rows, vectors);
+  return depth * (each + costs.contract_vector * real(vectors)) +
+         passes * (costs.contract_call + last);
 }
 
 // Of a product of words.
@@ -95,6 +99,18 @@ double ContractEstimate::collisions(int64_t rows) const {
   if (rows > kWays * sets) return 4;
   constexpr double kCrowded = 0.004;  // for every line more than half of a set
   return 1 + kCrowded * std::max(0.0, real(rows) / real(sets) - real(kWays) / 2);
+}
+
+// For one step of depth: rows of which every k is in other lines of the cache than the one before,
+// so many that none is still near when the next tile of these rows comes.
+double ContractEstimate::misses(int64_t rows, int64_t vectors) const {
+  constexpr int64_t kLineBytes = 64, kSetsBytes = 4096, kWays = 8;
+  if (p_.rows != Rows::direct || p_.k_step * p_.unit == 4) return 0;
+  const bool neighbours = p_.row_step * p_.unit == 4;
+  const double lines = neighbours ? 1 + real(rows - 1) * 4 / kLineBytes : real(rows);
+  const int64_t sets = kSetsBytes / std::max(std::gcd(p_.k_step * p_.unit, kSetsBytes), kLineBytes);
+  if (real(p_.pass_depth()) * (lines + real(vectors)) < real(sets * kWays)) return 0;
+  return lines * target_.costs.contract_miss;
 }
 
 double ContractEstimate::products(int64_t rows, int64_t columns) const {
@@ -142,16 +158,17 @@ double ContractEstimate::far_rows(int64_t rows, int64_t columns) const {
 }
 
 double ContractEstimate::epilogue_of_sum() const {
-  constexpr double kElement = 0.3, kTurned = 0.8;
-  return p_.along_scalar ? kTurned : kElement;
+  const Costs& costs = target_.costs;
+  return (p_.along_scalar ? costs.contract_turned : costs.contract_element) +
+         c_.behind.steps(costs) / real(p_.width);
 }
 
 double ContractEstimate::epilogue(int64_t rows, int64_t columns) const {
-  constexpr double kTask = 200, kLine = 40, kFar = 0.2;
+  const Costs& costs = target_.costs;
   constexpr int64_t kNear = 48 << 10;  // sums
   int64_t lines = p_.along_scalar ? columns : rows;
-  double each = epilogue_of_sum() + (rows * columns > kNear ? kFar : 0);
-  return kTask + real(lines) * kLine + real(rows * columns) * each;
+  double each = epilogue_of_sum() + (rows * columns > kNear ? costs.contract_far : 0);
+  return costs.contract_task + real(lines) * costs.contract_line + real(rows * columns) * each;
 }
 
 double ContractEstimate::busiest_thread() const {
@@ -192,7 +209,8 @@ double ContractEstimate::packing() const {
   double work = 0;
   if (!p_.panels_ahead) {
     double each = p_.turns_panels ? kTurn : gathering(p_.vector);
-    work += real(p_.vector.extent) * each * times(p_.rows_first(), p_.tasks_n, p_.tasks_m);
+    work += (real(p_.vector.extent) * each + runs(p_.vector, p_.nr)) *
+            times(p_.rows_first(), p_.tasks_n, p_.tasks_m);
   }
   if (p_.rows == Rows::copied || p_.rows == Rows::packed) {
     double each = p_.rows == Rows::copied      ? kRow
@@ -212,6 +230,13 @@ double ContractEstimate::gathering(const Side& side) const {
   if (c_.product == Product::f32) return neighbours ? kCopy : kWord;
   if (!has_whole_words(c_)) return kFactor * real(p_.per_word);
   return math.stride(at, c_.k.back()) == 1 ? 2 * kWord : kCombined * (neighbours ? 1 : 4);
+}
+
+// What beginning with neighbours takes, for one k.
+double ContractEstimate::runs(const Side& side, int64_t block) const {
+  if (p_.turns_panels || side.iterators.empty()) return 0;
+  const int64_t run = c_.nest.math.extent(side.iterators.back());
+  return target_.costs.contract_run * real(blocks(side.extent, std::min(run, block)));
 }
 
 // A side that is cut into `own` pieces per batch is packed once if what was packed is kept for

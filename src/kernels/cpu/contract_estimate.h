@@ -27,6 +27,7 @@ class ContractEstimate {
   double tile(int64_t rows, int64_t vectors) const;
   double instructions() const;
   double collisions(int64_t rows) const;
+  double misses(int64_t rows, int64_t vectors) const;
   double task(int64_t rows, int64_t columns) const;
   double sums_of_rows(int64_t rows) const;
   double far(const Side& side) const;
@@ -36,6 +37,7 @@ class ContractEstimate {
   double busiest_thread() const;
   double crossing() const;
   double gathering(const Side& side) const;
+  double runs(const Side& side, int64_t block) const;
   double times(bool kept, int64_t own, int64_t other) const;
 
   const Contraction& c_;

@@ -94,6 +94,7 @@ std::optional<Contraction> contraction_of(Nest nest, int sum_) {
   c.measure();
   if (!zero_is_fixed(c, c.first, c.second) || !zero_is_fixed(c, c.second, c.first))
     return std::nullopt;
+  c.behind = work_behind(c.nest, c.sum);
   return c;
 }
 

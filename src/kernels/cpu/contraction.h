@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/cpu/work.h"
 #include "kernels/factor.h"
 #include "kernels/nest.h"
 #include "ops/build.h"
@@ -37,6 +38,7 @@ struct Contraction {
   std::vector<int> batch, k;
   int64_t batches = 1, depth = 1;
   Side first, second;
+  Work behind;  // what becomes of every sum
   const NestValue& load(const Side& s) const {
     return nest.values[static_cast<size_t>(s.factor.load)];
   }

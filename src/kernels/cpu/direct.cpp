@@ -368,6 +368,11 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   return all;
 }
 
+double estimate(const Wanted& wanted, const Candidate& c, const Target& target) {
+  Window w = *window_in(wanted.in_memory, wanted.constant, target.vector_bytes / 4);
+  return direct_seconds(w, wanted.in_memory.graph, c.config.as<DirectConfig>(), target);
+}
+
 KernelCode emit(const Graph& logical, const Candidate& c, const Target& target) {
   GroupInMemory group(logical, c.layouts);
   // The weights are what is packed.
@@ -385,6 +390,7 @@ Kernel direct_kernel() {
           .stores_anywhere = true,
           .candidates = candidates,
           .emit = emit,
+          .estimate = estimate,
           .executes = 0.8};
 }
 

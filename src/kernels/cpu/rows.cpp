@@ -8,6 +8,7 @@
 #include "kernels/cpu/c_code.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/row_printer.h"
+#include "kernels/cpu/work.h"
 #include "kernels/nest_part.h"
 
 namespace emend {
@@ -88,20 +89,21 @@ bool is_turned_in_pieces(const Nest& nest, const RowShape& shape) {
   return shape.turned && nest.math.extent(shape.lane) > shape.chunk;
 }
 
-// Constants come from main memory, and as they lie, not in the order in which they are needed.
-double reading_s(const Graph& group, const std::vector<bool>& constant, const Target& target) {
-  constexpr double kUnpacked = 0.6;  // of what memory gives; measured on matrices times a vector
-  auto bytes = [&](NodeId n) {
-    const Type& t = group.type(n);
-    return static_cast<double>(count(t.shape)) * info(t.dtype).bits / 8;
-  };
-  double seconds = 0;
-  for (size_t i = 0; i < group.inputs.size(); ++i) {
-    double rate = constant[i] ? target.memory_bandwidth() * kUnpacked : target.bandwidth;
-    seconds += bytes(group.inputs[i].node) / rate;
-  }
-  for (const auto& o : group.outputs) seconds += bytes(o.node) / target.bandwidth;
-  return seconds;
+double bytes_of(const Type& t) {
+  return static_cast<double>(count(t.shape)) * info(t.dtype).bits / 8;
+}
+
+// Constants come from main memory, and as they lie, not in the order in which they are needed. Of
+// everything else the nearer caches hold some.
+double moving_s(const Graph& group, const std::vector<bool>& constant, const Target& target) {
+  constexpr double kNear = 512 << 10;  // bytes of a thread
+  double moved = 0, read = 0;
+  for (size_t i = 0; i < group.inputs.size(); ++i)
+    (constant[i] ? read : moved) += bytes_of(group.type(group.inputs[i].node));
+  for (const auto& o : group.outputs) moved += bytes_of(group.type(o.node));
+  const double near = std::min(moved, kNear * target.threads);
+  return (moved - near + near / target.costs.rows_near) / target.bandwidth +
+         read / (target.memory_bandwidth() * target.costs.rows_unpacked);
 }
 
 // A reduction along an iterator that tasks share is done again for every step of that iterator.
@@ -116,42 +118,89 @@ double repetition(const Nest& nest, int lane) {
   return times;
 }
 
-// Against vectors that are full and read neighbours.
-double slowdown(const Nest& nest, const Target& target) {
-  constexpr double kStrided = 4;
-  int lane = shape_of(nest, target).lane;
-  double again = repetition(nest, lane);
-  if (lane < 0) return again;
-  double width = target.vector_bytes / 4.0;
-  double empty = std::max(1.0, width / static_cast<double>(nest.math.extent(lane)));
-  bool strided = std::ranges::any_of(nest.values, [&](const NestValue& v) {
-    if (v.kind != NestValue::Kind::load) return false;
-    auto step = nest.math.stride(v.at, lane);
-    return !step || (*step != 0 && *step != 1);
-  });
-  return again * (strided ? std::max(kStrided, empty) : empty);
+// What compilers make of so many lanes: full vectors, one of half the width, single ones.
+double vectors_of(int64_t lanes, int64_t width) {
+  const int64_t rest = lanes % width;
+  return static_cast<double>(lanes / width + rest / (width / 2) + rest % (width / 2));
 }
 
-// Finding out where a row is, and asking what of it is inside: dear where rows are short.
-double beginning_s(const Nest& nest, const Target& target) {
-  constexpr double kCycles = 20;
-  int lane = shape_of(nest, target).lane;
+// The iterator along which a value's vectors lie: the lanes, or what a reduction runs over; -1 for
+// single numbers.
+int along(const Nest& nest, const std::vector<bool>& iterators, int lane) {
+  if (lane >= 0 && iterators[static_cast<size_t>(lane)]) return lane;
+  for (size_t a = iterators.size(); a-- > 0;) {
+    const bool summed = iterators[a] &&
+                        nest.math.atom(static_cast<int>(a)).kind != Atom::Kind::value &&
+                        std::ranges::find(nest.space, static_cast<int>(a)) == nest.space.end();
+    if (summed) return static_cast<int>(a);
+  }
+  return -1;
+}
+
+// Steps of all values, and where rows begin.
+double computing(const Nest& nest, const RowShape& shape, const Target& target) {
+  const Costs& costs = target.costs;
+  const int64_t width = target.vector_bytes / 4;
+  const auto all_free = free_atoms(nest);
+  double steps = 0;
+  for (size_t i = 0; i < nest.values.size(); ++i) {
+    const NestValue& v = nest.values[i];
+    std::vector<bool> iterators = all_free[i];
+    for (int a : v.over) iterators[static_cast<size_t>(a)] = true;
+    const int lane = along(nest, iterators, shape.lane);
+    double points = 1, vectors = 1;
+    for (size_t a = 0; a < iterators.size(); ++a) {
+      if (!iterators[a]) continue;
+      const int64_t extent = nest.math.extent(static_cast<int>(a));
+      points *= static_cast<double>(extent);
+      vectors *=
+          static_cast<int>(a) == lane ? vectors_of(extent, width) : static_cast<double>(extent);
+    }
+    Work work;
+    work.add(v);
+    double each = work.steps(costs);
+    if (v.kind == NestValue::Kind::load && lane >= 0) {
+      auto step = nest.math.stride(v.at, lane);
+      const bool neighbours = step && (*step == 0 || *step == 1);
+      if (!neighbours) steps += points / static_cast<double>(width) * costs.rows_strided;
+      if (!v.bounds.empty()) each += costs.rows_bound;
+    }
+    if (v.kind == NestValue::Kind::reduce) {
+      const bool row = shape.lane >= 0 && all_free[i][static_cast<size_t>(shape.lane)];
+      each += row ? costs.rows_term : costs.work_plain;
+    }
+    steps += vectors * each;
+  }
   double rows = 1;
-  for (int a : nest.space) rows *= a == lane ? 1 : static_cast<double>(nest.math.extent(a));
-  return rows * kCycles * target.vector_bytes / 2 / target.peak_flops;
+  for (int a : nest.space) rows *= a == shape.lane ? 1 : static_cast<double>(nest.math.extent(a));
+  return steps * repetition(nest, shape.lane) + rows * costs.rows_begin;
+}
+
+// Of the busiest thread, that has a task more than others.
+double share_of_busiest(const Nest& nest, const RowShape& shape, int threads) {
+  int64_t tasks = 1;
+  for (int a : task_iterators(nest, shape.lane)) tasks *= nest.math.extent(a);
+  if (shape.lane >= 0) tasks *= (nest.math.extent(shape.lane) + shape.chunk - 1) / shape.chunk;
+  return static_cast<double>((tasks + threads - 1) / threads) / static_cast<double>(tasks);
+}
+
+double seconds_of(const Wanted& wanted, const Target& target) {
+  const auto& [group, nest] = wanted.in_memory;
+  const RowShape shape = shape_of(*nest, target);
+  const double step_s = target.vector_bytes / 2.0 * target.threads / target.peak_flops;
+  const double computed = computing(*nest, shape, target) * step_s *
+                          share_of_busiest(*nest, shape, target.threads),
+               moved = moving_s(group, wanted.constant, target);
+  return target.launch_s + std::max(computed, moved) +
+         target.costs.rows_apart * std::min(computed, moved);
 }
 
 std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
-  const auto& [group, nest] = wanted.in_memory;
-  if (!nest) return {};
-  double seconds =
-      target.launch_s +
-      std::max({reading_s(group, wanted.constant, target), beginning_s(*nest, target),
-                operation_count(*nest) * slowdown(*nest, target) / (target.peak_flops / 8)});
+  if (!wanted.in_memory.nest) return {};
   return {{.kernel = "rows",
            .config = {},
            .layouts = wanted.layouts,
-           .estimate_s = seconds,
+           .estimate_s = seconds_of(wanted, target),
            .packing = {}}};
 }
 
@@ -227,6 +276,8 @@ Kernel rows_kernel() {
           .stores_anywhere = true,
           .candidates = candidates,
           .emit = emit,
+          .estimate = [](const Wanted& wanted, const Candidate&,
+                         const Target& target) { return seconds_of(wanted, target); },
           .executes = 0.8};
 }
 

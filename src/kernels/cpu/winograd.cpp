@@ -100,8 +100,8 @@ std::optional<Graph> packed_weights(const Correlation& r, const Graph& group,
 // and 64 at 224x224: half of them within 3 %. Cycles, and lines of a cache that are moved. That was
 // before transforms stayed in registers and tiles were fetched ahead (docs/decisions/0037), which
 // take less than this says.
-double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
-                const Target& target) {
+double seconds_of(const Correlation& r, const WinogradConfig& f, const WinogradSizes& s,
+                  const Target& target) {
   auto real = [](int64_t x) { return static_cast<double>(x); };
   constexpr double kLine = 64;
   double threads = target.threads;
@@ -110,14 +110,15 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double panels = real(s.passes_of_task * f.pass), outputs = panels * real(s.panel);
   // Of one task: sums, the lines of tiles that they read, those of a panel that is too large to
   // stay in the nearest cache, and transforms of inputs.
-  constexpr double kSum = 0.86, kTileLine = 3, kPanelLine = 0.6, kNearPanel = 16e3, kInput = 4.9;
+  constexpr double kTileLine = 3, kPanelLine = 0.6, kNearPanel = 16e3;
   double busy = std::min(1.0, real(f.rows * f.vectors) / 8);
   if (f.rows <= 4) busy *= 0.75;  // a panel is read from the second-level cache for few sums
   double calls = points * real(f.blocks) * panels;
-  double step = kSum * real(f.rows * f.vectors) / busy + kTileLine * real(f.rows) / real(s.width);
+  double step = target.costs.winograd_sum * real(f.rows * f.vectors) / busy +
+                kTileLine * real(f.rows) / real(s.width);
   if (4 * channels * real(s.panel) > kNearPanel) step += kPanelLine * real(f.vectors);
   double sums = calls * channels * step;
-  double in = kInput * points * real(s.block * s.lanes) / real(s.width);
+  double in = target.costs.winograd_input * points * real(s.block * s.lanes) / real(s.width);
   // A point's tiles stay in the nearest cache while a pass goes over its panels, if they fit; all
   // of them stay near if there are few.
   constexpr double kNearest = 24e3, kNear = 250e3, kFar = 750e3, kMoved = 0.7, kFarthest = 3.5,
@@ -143,10 +144,11 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   double rounds = std::ceil(real(s.blocks * s.splits) / threads);
   // Inputs and outputs of all tasks, which another thread may have; where output channels are
   // shared, half of the inputs are always another's, and every tile reads its neighbours' again.
-  constexpr double kOutside = 15, kLarge = 6e6, kLargeOutside = 31, kCrossing = 18;
+  constexpr double kLarge = 6e6, kLargeOutside = 31, kCrossing = 18;
   double places = 4 * real(s.tiles_in_all * s.pixels) / kLine;
   double lines = places * (channels + real(r.outputs)) / threads;
-  double outside = lines * (lines * threads * kLine > kLarge ? kLargeOutside : kOutside);
+  double outside =
+      lines * (lines * threads * kLine > kLarge ? kLargeOutside : target.costs.winograd_outside);
   if (s.splits > 1) {
     double others = 1 - 1 / real(std::min<int64_t>(s.splits, target.threads));
     outside += kCrossing * others * places * channels * points / real(s.pixels);
@@ -156,6 +158,8 @@ double estimate(const Correlation& r, const WinogradConfig& f, const WinogradSiz
   Stores stores = stores_of(r, s.width);
   double across = stores == Stores::channels ? 0 : stores == Stores::columns ? kTurned : kScattered;
   outside += across * places * real(r.outputs) / threads;
+  outside += r.c.behind.steps(target.costs) * kLine / 4 / real(s.width) * places * real(r.outputs) /
+             threads;
   double seconds = (rounds * (sums + in + moved) + first + outside) * cycle_s;
   // At the least, weights are read from main memory once, and by every thread for itself if there
   // are too many to be shared.
@@ -230,7 +234,7 @@ std::vector<Choice> best_of(const Correlation& r, std::vector<WinogradConfig> co
     WinogradSizes s(r, f, target);
     bool empty = f.blocks > 1 && s.block - f.rows >= s.tiles_in_all;
     if (empty || s.scratch() * 4 > kScratch) continue;
-    double seconds = estimate(r, f, s, target);
+    double seconds = seconds_of(r, f, s, target);
     all.push_back({std::move(f), seconds});
   }
   std::ranges::stable_sort(all, {}, &Choice::seconds);
@@ -306,6 +310,12 @@ std::vector<Candidate> candidates(const Wanted& wanted, const Target& target) {
   return found;
 }
 
+double estimate(const Wanted& wanted, const Candidate& c, const Target& target) {
+  Correlation r = *correlation_in(wanted.in_memory.nest);
+  auto f = c.config.as<WinogradConfig>();
+  return seconds_of(r, f, WinogradSizes(r, f, target), target);
+}
+
 KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& target) {
   GroupInMemory group(logical, candidate.layouts);
   Correlation r = *correlation_in(group.nest);
@@ -315,7 +325,11 @@ KernelCode emit(const Graph& logical, const Candidate& candidate, const Target& 
 }  // namespace
 
 Kernel winograd_kernel() {
-  return {.name = "winograd", .stores_anywhere = true, .candidates = candidates, .emit = emit};
+  return {.name = "winograd",
+          .stores_anywhere = true,
+          .candidates = candidates,
+          .emit = emit,
+          .estimate = estimate};
 }
 
 }  // namespace emend
