@@ -31,7 +31,7 @@ def test_the_second_start_measures_nothing_and_runs_the_same(emend, model):
 
 
 def test_a_larger_budget_goes_on_from_what_is_known(emend, model):
-    short = bench(emend, model, "--budget", "0.2")
+    short = bench(emend, model, "--budget", "1")
     long = bench(emend, model, "--budget", "6")
     assert long["prices_known"] >= short["prices_measured"] > 0 and long["prices_measured"] > 0
 
