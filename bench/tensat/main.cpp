@@ -44,7 +44,7 @@ struct Timed {
   Graph best;
 };
 
-// What is gained by less is no reason to go on.
+// A program above this share of the price is no gain, and no reason to go on.
 constexpr double kNothing = 0.9995;
 
 // Ours, as `-O2` calls it, but at prices that are all known beforehand, so that one round of

@@ -72,7 +72,8 @@ struct Kernel {
   // What is worth trying, best guess first; empty if it is not for this group or these layouts.
   std::function<std::vector<Candidate>(const Wanted& wanted, const Target& target)> candidates;
   std::function<KernelCode(const Graph& group, const Candidate& c, const Target& target)> emit;
-  // What `candidates` says that one takes, of kernels whose costs are fitted (kernels/cpu/costs.h).
+  // The seconds that `candidates` says for one of them, of kernels whose costs are fitted
+  // (kernels/cpu/costs.h).
   std::function<double(const Wanted& wanted, const Candidate& c, const Target& target)> estimate =
       nullptr;
   // Made for what else would be several groups: fuse asks it about such.

@@ -48,7 +48,7 @@ struct Measuring {
   Keeping keeping = {};  // of what was decided, so that the next start need not ask again
 };
 
-// What a first start may take to measure where nobody says: EMEND_BUDGET in seconds, else 10.
+// The seconds that a first start may take to measure where nobody says: EMEND_BUDGET, else 10.
 double usual_budget();
 
 struct CompileFlowOptions {

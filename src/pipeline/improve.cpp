@@ -20,7 +20,7 @@ namespace {
 constexpr double kHopeful = 1.02;
 // Steps that a program is searched before its operators are mutated.
 constexpr uint32_t kNear = 2;
-// What is gained by less is nothing, and no reason to go on.
+// A program above this share of the price is no gain, and no reason to go on.
 constexpr double kNothing = 0.9995;
 // Programs of so many nodes are priced after one extraction, together, but never fewer than a few.
 constexpr ptrdiff_t kPricedAtOnce = 1200;
@@ -349,7 +349,7 @@ struct Pass {
 };
 Pass pass_from(const Graph& g, double given_s, const SearchPrices& prices,
                const ImproveOptions& options, KnownMutants& mutants, ImproveReport& facts) {
-  // What is dear in the program as it is decides what is far from it: no guesses there.
+  // Prices of the program as it is decide what is far from it, so none of them may be a guess.
   timed(facts.phases_ms, "price",
         [&] { return nuclei_price(g, std::vector<bool>(g.size(), false), true, prices); });
   SaturateOptions how = options.saturate;

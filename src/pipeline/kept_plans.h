@@ -1,4 +1,4 @@
-// What was decided about plans by a clock, kept between starts: which of equal programs runs, cut
+// Decisions that a clock took about plans, kept between starts: which of equal programs runs, cut
 // how, and by which kernels. One small file each, under a key of the programs, of how they are
 // compiled, of the machine and of the very build of Emend. No string of a model is in it: why a
 // group is the host's is found out again.

@@ -42,8 +42,8 @@ struct OptimizeOptions {
   std::optional<double> memory;  // weights of what runs, at most so many times those that came in
   // With it, what is measured there decides, and the result is the input where nothing is faster.
   std::shared_ptr<OtherRuntime> runtime;
-  // Of two equal programs the number of the faster one, by a clock where the result is to run: what
-  // the search found is handed over only where that says so.
+  // Says which of two equal programs is the faster one, by a clock where the result is to run: what
+  // the search found is handed over only where this says so.
   std::function<size_t(std::span<const Graph>, OptimizeReport&)> fastest = nullptr;
   // The result is for any runtime: what the search found is kept for our own kernels (`keeping`),
   // and handed over only where it is less work for everyone's (less_work.h).

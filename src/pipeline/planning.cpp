@@ -24,10 +24,10 @@
 namespace emend {
 namespace {
 
-// Of the budget to see where the time goes, and for single kernels; what is left is for whole
-// programs.
+// Shares of the budget: to see where the time goes, and for single kernels. Whole programs have
+// what is left.
 constexpr double kShareOfLook = 0.1, kShareOfKernels = 0.6;
-// Of the machine's, that the weights of all who race may take.
+// The share of the machine's memory that the weights of all who race may take.
 constexpr double kShareOfMemory = 0.25;
 
 // The library's kernels wherever it has one.
@@ -349,7 +349,7 @@ bool can_compile(const CompileFlowOptions& options) {
   }
 }
 
-// What a decision depends on.
+// A decision depends on the programs, on how they are compiled, on the machine and on the build.
 std::string decision_key(const Graph& g, const CompileFlowOptions& o, const Target& target) {
   std::string key = ConstantPool(g).text_of(g);
   for (const Graph& other : o.others) key += ConstantPool(other).text_of(other);

@@ -19,7 +19,7 @@ struct RacedPlan {
   const Plan* plan;
 };
 
-// What one of the plans was found to take.
+// The time that one of the plans was found to take.
 struct PlanTime {
   std::string name;
   double ms = 0;

@@ -108,7 +108,7 @@ class Surroundings {
   std::vector<unsigned char> others_;
 };
 
-// What a group is, whatever the program around it.
+// A hash of a group and of which of its inputs are known, whatever the program around it.
 uint64_t place_of(const Graph& group, const std::vector<bool>& constant) {
   uint64_t place = hash(group);
   for (bool c : constant) place = hash_mix(place, c);

@@ -48,7 +48,7 @@ NodeId without_moves(const Graph& g, NodeId n) {
   return n;
 }
 
-// What nodes that depend on inputs read of those that do not.
+// The nodes that depend on weights alone and are read by others.
 std::vector<NodeId> read_by_others(const Graph& g, const IdVec<NodeId, char>& weights) {
   std::set<NodeId> read;
   for (size_t i = 0; i < g.size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<NodeId> read_by_others(const Graph& g, const IdVec<NodeId, char>& we
   return {read.begin(), read.end()};
 }
 
-// Of the nodes some are needed for these.
+// A program of its own that computes this node alone.
 Graph part_for(const Graph& g, NodeId wanted) {
   GraphBuilder b;
   IdVec<NodeId, char> needed(g.size(), 0);

@@ -230,7 +230,7 @@ void print_gains(const std::vector<BenchEntry>& entries) {
   }
 }
 
-// What ran against one another, and what the budget did not suffice for.
+// Prints which plans ran against one another, and how many kernels the budget did not suffice for.
 void print_plans(const std::vector<BenchEntry>& entries) {
   for (const BenchEntry& e : entries) {
     if (e.report.prices_left > 0)

@@ -26,9 +26,9 @@ struct HowOptions {
 void add_how_options(CLI::App& command, HowOptions& how);
 // How long a first start may measure; for verbs that compile.
 void add_measure_options(CLI::App& command, HowOptions& how);
-// What these say: below -O2 nothing is measured.
+// The measuring that these options ask for: below -O2 none.
 Measuring measuring(const HowOptions& how, const Globals& globals);
-// Of equal programs the fastest on this machine, as the report says it, too.
+// The number of the fastest of some equal programs on this machine; the report says it, too.
 size_t fastest_here(std::span<const Graph> programs, const OptimizeOptions& how,
                     const Measuring& by, OptimizeReport& report);
 // An optimized program and, where a clock is to decide, the one that it was made from, cleaned.

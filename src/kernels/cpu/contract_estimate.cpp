@@ -232,7 +232,7 @@ double ContractEstimate::gathering(const Side& side) const {
   return math.stride(at, c_.k.back()) == 1 ? 2 * kWord : kCombined * (neighbours ? 1 : 4);
 }
 
-// What beginning with neighbours takes, for one k.
+// The steps that beginning with neighbours takes, for one k.
 double ContractEstimate::runs(const Side& side, int64_t block) const {
   if (p_.turns_panels || side.iterators.empty()) return 0;
   const int64_t run = c_.nest.math.extent(side.iterators.back());

@@ -118,7 +118,8 @@ double repetition(const Nest& nest, int lane) {
   return times;
 }
 
-// What compilers make of so many lanes: full vectors, one of half the width, single ones.
+// The number of vectors that compilers make of so many lanes: full ones, one of half the width,
+// single ones.
 double vectors_of(int64_t lanes, int64_t width) {
   const int64_t rest = lanes % width;
   return static_cast<double>(lanes / width + rest / (width / 2) + rest % (width / 2));
@@ -176,7 +177,8 @@ double computing(const Nest& nest, const RowShape& shape, const Target& target) 
   return steps * repetition(nest, shape.lane) + rows * costs.rows_begin;
 }
 
-// Of the busiest thread, that has a task more than others.
+// The share of all tasks that the busiest thread has: one more than others, where they do not come
+// out even.
 double share_of_busiest(const Nest& nest, const RowShape& shape, int threads) {
   int64_t tasks = 1;
   for (int a : task_iterators(nest, shape.lane)) tasks *= nest.math.extent(a);

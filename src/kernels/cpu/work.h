@@ -1,4 +1,4 @@
-// What elementwise bodies take, in steps (costs.inc): functions are worth many additions, and those
+// The steps (costs.inc) that elementwise bodies take: functions are worth many additions, and those
 // of the C library, which has no vectors, many more.
 #pragma once
 
@@ -15,7 +15,7 @@ struct Work {
   void add(const NestValue& v, double times = 1);
 };
 
-// What becomes of every sum: all that stores need and the sum does not.
+// The work that is done with every sum: all values that stores need and the sum does not.
 Work work_behind(const Nest& nest, int sum);
 
 }  // namespace emend
